@@ -111,7 +111,7 @@ def ask_java(directory: Path, question_name: str) -> TimedAnswer:
     """Ask Kafka's classes, in a JVM of their own whose start does not count."""
     libs_directory = kafka_libs()
     source_files = [Path(__file__).parent / "java" / "LogReader.java"]
-    class_directory = java_classes(source_files, name="log-reader", libs=libs_directory)
+    class_directory = java_classes(source_files, name="log-reader", libs_directory=libs_directory)
     java_program, *_ = java_command(libs_directory)
     command = [
         java_program,

@@ -354,13 +354,13 @@ def _run_all(steps: list[Step], variables: Mapping[str, str] = CERTAIN) -> list[
     with (
         TemporaryDirectory(prefix="txnsim-told-once-") as folder,
         broker_alone() as broker_variables,
-        ThreadPoolExecutor(max_workers=LANES) as lanes,
+        ThreadPoolExecutor(max_workers=LANES) as lane_pool,
     ):
         shared_variables = {FOLDER: folder, **variables}
         broker_alone_variables = {**shared_variables, **broker_variables}
         progress = Progress()
         futures = [
-            lanes.submit(
+            lane_pool.submit(
                 _run,
                 step,
                 broker_alone_variables if step.name.startswith(ALONE) else shared_variables,

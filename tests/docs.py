@@ -303,11 +303,11 @@ def _unserved_section(served_keys: set[int]) -> str:
 
 def states_page() -> str:
     """The states of a transaction, from the table that the coordinator asks."""
-    state = importlib.import_module("txnsim.txn.state")
-    names: Mapping[object, str] = state.WIRE_NAMES
+    state_module = importlib.import_module("txnsim.txn.state")
+    names: Mapping[object, str] = state_module.WIRE_NAMES
     moves = {
         int(version): {(source, target) for target, sources in table.items() for source in sources}
-        for version, table in state.VALID_PREVIOUS_STATES.items()
+        for version, table in state_module.VALID_PREVIOUS_STATES.items()
     }
     assert moves[0] == moves[1] <= moves[2], "say it in three columns"
 
@@ -316,7 +316,7 @@ def states_page() -> str:
             sorted(str(names[target]) for origin, target in transitions if origin == source)
         )
 
-    states = _member_docstrings(state, "TransactionState")
+    states = _member_docstrings(state_module, "TransactionState")
     return _page(
         "sim/txnsim/txn/state.py",
         "States of a transaction",
@@ -327,13 +327,14 @@ def states_page() -> str:
             ("From", "To", "To, with `transaction.version` 2 alone"),
             (
                 (str(names[source]), to(source, moves[0]), to(source, moves[2] - moves[0]))
-                for source in state.TransactionState
+                for source in state_module.TransactionState
                 if to(source, moves[2])
             ),
         ),
         "## The states",
         *(
-            f"**{names[state.TransactionState[member]]}** ({int(state.TransactionState[member])}). "
+            f"**{names[state_module.TransactionState[member]]}**"
+            f" ({int(state_module.TransactionState[member])}). "
             f"{state_text}"
             for member, state_text in states.items()
         ),
@@ -341,10 +342,10 @@ def states_page() -> str:
 
 
 def fault_points_page() -> str | None:
-    points = _optional("txnsim.faults.points")
-    if points is None:
+    points_module = _optional("txnsim.faults.points")
+    if points_module is None:
         return None
-    docstrings = _member_docstrings(points, "FaultPoint")
+    docstrings = _member_docstrings(points_module, "FaultPoint")
     return _page(
         "sim/txnsim/faults/points.py",
         "Fault points",
@@ -352,7 +353,7 @@ def fault_points_page() -> str | None:
         "[fault](faults.md) can strike them. What each action does there:\n"
         "[fault-actions.md](fault-actions.md).",
         *(
-            f"## `{points.FaultPoint[member]}`\n\n{docstring_text}"
+            f"## `{points_module.FaultPoint[member]}`\n\n{docstring_text}"
             for member, docstring_text in docstrings.items()
         ),
         f"## Actions\n\nWhich action has a meaning at which point:\n\n{fault_actions_table()}",
@@ -377,8 +378,8 @@ def fault_actions_table() -> str:
 
 def trace_page() -> str | None:
     """The kinds of trace events."""
-    kinds = _optional("txnsim.runtime.trace_kinds")
-    if kinds is None:
+    kinds_module = _optional("txnsim.runtime.trace_kinds")
+    if kinds_module is None:
         return None
     return _page(
         "sim/txnsim/runtime/trace_kinds.py",
@@ -396,7 +397,7 @@ def trace_page() -> str | None:
                     event_kind.meaning,
                     ", ".join(f"`{field}`" for field in sorted(event_kind.fields)),
                 )
-                for event_kind in kinds.KINDS.values()
+                for event_kind in kinds_module.KINDS.values()
             ),
         ),
     )
@@ -490,8 +491,8 @@ def logs_reference_page() -> str:
         + _table(
             ("Rule", "What must hold", "What else finds it"),
             (
-                (f"`{rule}`", meaning, REPORTED_BY.get(rule, "nothing"))
-                for rule, meaning in SOUNDNESS.items()
+                (f"`{invariant}`", meaning, REPORTED_BY.get(invariant, "nothing"))
+                for invariant, meaning in SOUNDNESS.items()
             ),
         ),
         *sections,
@@ -1059,16 +1060,16 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 def _sources(folder: str) -> Iterator[Source]:
     """Every module below a folder, in order of path."""
     for path in sorted((ROOT / folder).rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
+        module_tree = ast.parse(path.read_text("utf-8"))
         yield Source(
             path=path.relative_to(ROOT).as_posix(),
-            docstring=ast.get_docstring(tree) or "",
-            constants=dict(_constants(tree)),
+            docstring=ast.get_docstring(module_tree) or "",
+            constants=dict(_constants(module_tree)),
         )
 
 
-def _constants(tree: ast.Module) -> Iterator[tuple[str, object]]:
-    for node in tree.body:
+def _constants(module_tree: ast.Module) -> Iterator[tuple[str, object]]:
+    for node in module_tree.body:
         match node:
             case (
                 ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)

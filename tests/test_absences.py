@@ -67,9 +67,11 @@ def held_by(test: str) -> Callable[[], bool]:
 
     def check() -> bool:
         file, _, name = test.partition("::")
-        tree = ast.parse((ROOT / file).read_text("utf-8"))
+        module_tree = ast.parse((ROOT / file).read_text("utf-8"))
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-        return any(isinstance(node, functions) and node.name == name for node in ast.walk(tree))
+        return any(
+            isinstance(node, functions) and node.name == name for node in ast.walk(module_tree)
+        )
 
     return check
 
@@ -114,8 +116,8 @@ def is_unpublished() -> bool:
 
 
 def has_no_writer() -> bool:
-    tree = ast.parse((ROOT / "sim/txnsim_spark/source.py").read_text("utf-8"))
-    names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    module_tree = ast.parse((ROOT / "sim/txnsim_spark/source.py").read_text("utf-8"))
+    names = {node.name for node in ast.walk(module_tree) if isinstance(node, ast.FunctionDef)}
     return not names & {"writer", "streamWriter"}
 
 

@@ -45,7 +45,7 @@ def test_the_stories_of_the_page_come_to_what_it_says() -> None:
         came_to[story.name] = run_in_virtual_time(
             ScenarioRun(scenario=story, run=run, take="armed")
         ).verdict
-    assert {name: verdict.observed for name, verdict in came_to.items()} == {
+    assert {name: judges_result.observed for name, judges_result in came_to.items()} == {
         "no-leader-after-fewer-replicas": ("story-failed",),
         "cut-off-coordinator": ("false-fencing",),
         "share-state-made-twice": ("delivered-after-acknowledgement",),

@@ -167,10 +167,10 @@ SHELLS: Final = tuple(shell for shell in PRELUDES if shutil.which(shell))
 def words_received(shell: str, commands: Sequence[ShellText], home: Path) -> list[list[str]]:
     """The words that a shell makes of each command of a script."""
     home.mkdir(exist_ok=True)
-    script = home / "script"
-    script.write_bytes((PRELUDES[shell] + "\n".join(commands) + "\n").encode())
+    script_file = home / "script"
+    script_file.write_bytes((PRELUDES[shell] + "\n".join(commands) + "\n").encode())
     finished_process = subprocess.run(
-        [shell, str(script)],
+        [shell, str(script_file)],
         cwd=home,
         env={"PATH": "/usr/bin:/bin", "HOME": str(home)},
         capture_output=True,

@@ -29,11 +29,11 @@ def absent_names(program_text: str) -> Iterator[str]:
     if the text is no program.
     """
     try:
-        program = ast.parse(program_text)
+        program_tree = ast.parse(program_text)
     except SyntaxError:
         return
     modules: dict[str, ModuleType] = {}
-    for node in ast.walk(program):
+    for node in ast.walk(program_tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.startswith(OURS):
@@ -45,7 +45,7 @@ def absent_names(program_text: str) -> Iterator[str]:
                     yield f"{node.module}.{alias.name}"
                 elif isinstance(member, ModuleType):
                     modules[alias.asname or alias.name] = member
-    for node in ast.walk(program):
+    for node in ast.walk(program_tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             module = modules.get(node.value.id)
             if module is not None and _member(module, node.attr) is None:

@@ -43,5 +43,5 @@ def test_the_bytes_of_the_page_are_answered_as_it_shows() -> None:
             if not expected_answer:
                 assert answer == b"", "the connection is closed"
                 reason = section.split("bad request\n")[1].splitlines()[0]
-                (refusal,) = kafka.trace.events(kind="conn.refuse")
-                assert refusal.d["reason"] == reason
+                (refusal_event,) = kafka.trace.events(kind="conn.refuse")
+                assert refusal_event.d["reason"] == reason

@@ -112,8 +112,10 @@ def heavy_story(target: AttackTarget) -> int:
     )
     time.sleep(10.0)
     for run in (1, 2):
-        deletion = urllib.request.Request(f"{target.http}/api/v1/runs/{run}", method="DELETE")
-        with urllib.request.urlopen(deletion, timeout=TIMEOUT_S) as answer:
+        deletion_request = urllib.request.Request(
+            f"{target.http}/api/v1/runs/{run}", method="DELETE"
+        )
+        with urllib.request.urlopen(deletion_request, timeout=TIMEOUT_S) as answer:
             assert answer.status == 204
     return sent_bytes
 
@@ -235,19 +237,19 @@ def large_headers(target: AttackTarget) -> int:
 
 def traces_at_once(target: AttackTarget) -> int:
     """20 clients that ask for the whole trace, each three times."""
-    with ThreadPoolExecutor(20) as clients:
+    with ThreadPoolExecutor(20) as client_pool:
         answers = [
-            clients.submit(_ask, target, "/api/v1/trace", expected=(200,)) for _ in range(60)
+            client_pool.submit(_ask, target, "/api/v1/trace", expected=(200,)) for _ in range(60)
         ]
     return sum(answer.result() for answer in answers)
 
 
 def stories_at_once(target: AttackTarget) -> int:
     """20 stories posted at once."""
-    with ThreadPoolExecutor(20) as clients:
+    with ThreadPoolExecutor(20) as client_pool:
         run_request = {"name": "late-produce-after-abort"}
         answers = [
-            clients.submit(
+            client_pool.submit(
                 _post, target, "/api/v1/runs", run_request, expected=(200, 201, 202, 409, 429, 503)
             )
             for _ in range(20)

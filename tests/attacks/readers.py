@@ -90,37 +90,37 @@ class HostileInput(NamedTuple):
 
 def endless_files(folder: Path) -> Iterator[ReaderEnd]:
     """A device without an end as configuration, client properties, trace, history and story."""
-    link = folder / "endless.yaml"
-    link.symlink_to("/dev/zero")
+    link_path = folder / "endless.yaml"
+    link_path.symlink_to("/dev/zero")
     for arguments in (
-        ("serve", "--port", "0", "--config", str(link)),
+        ("serve", "--port", "0", "--config", str(link_path)),
         ("txns", "--bootstrap-server", "127.0.0.1:1", "--command-config", "/dev/zero", "list"),
         ("trace", "brief", "/dev/zero"),
         ("check", "/dev/zero"),
         ("check-hypothesis", "/dev/zero"),
         ("logs", "dumped", "/dev/zero"),
         ("lesson", "--handed-in", "/dev/zero"),
-        ("scenario", "run", str(link)),
+        ("scenario", "run", str(link_path)),
     ):
         yield run_reader(*arguments)
 
 
 def wrong_configuration(folder: Path) -> Iterator[ReaderEnd]:
     """A configuration of 300,000 unknown names, and one that names a file with a secret."""
-    many_settings, nosy = folder / "many.properties", folder / "nosy.properties"
+    many_settings, nosy_directory = folder / "many.properties", folder / "nosy.properties"
     many_settings.write_text(
         "".join(f"some.name.{name_number}=x\n" for name_number in range(300_000))
     )
-    secret = folder / "secret"
-    secret.write_text("a-secret\n" * 100)
+    secret_file = folder / "secret"
+    secret_file.write_text("a-secret\n" * 100)
     kinds = "".join(f"ssl.{kind}.{{0}}\n" for kind in ("keystore", "truststore"))
-    nosy.write_text(
+    nosy_directory.write_text(
         "listeners=SSL://127.0.0.1:0\nlistener.security.protocol.map=SSL:SSL\n"
         + kinds.format("type=PEM")
-        + kinds.format(f"location={secret}")
+        + kinds.format(f"location={secret_file}")
         + "authorizer.class.name=os.system\n"
     )
-    for file in (many_settings, nosy):
+    for file in (many_settings, nosy_directory):
         reader_end = run_reader("serve", "--port", "0", "--config", str(file))
         assert "a-secret" not in reader_end.output
         yield reader_end
@@ -359,8 +359,10 @@ def await_reader_end(process: subprocess.Popen[str]) -> ReaderEnd:
     begun_s = time.monotonic()
     output: list[str] = []
     assert process.stdout is not None
-    reading = threading.Thread(target=lambda: output.append(process.stdout.read()), daemon=True)  # type: ignore[union-attr]
-    reading.start()
+    reading_thread = threading.Thread(
+        target=lambda: output.append(process.stdout.read()), daemon=True
+    )  # type: ignore[union-attr]
+    reading_thread.start()
     most_mib = cpu_s = delay_s = 0.0
     while process.poll() is None:
         pids = _with_children(process.pid)
@@ -373,7 +375,7 @@ def await_reader_end(process: subprocess.Popen[str]) -> ReaderEnd:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
-    reading.join()
+    reading_thread.join()
     seconds = undelayed_s(time.monotonic() - begun_s, delay_s)
     return ReaderEnd(seconds, most_mib, process.returncode, "".join(output), cpu_s)
 

@@ -183,10 +183,10 @@ def get_pages(target: AttackTarget, *paths: str) -> None:
 
 def _post(target: AttackTarget, path: str, document: object) -> int:
     body = json.dumps(document).encode()
-    post = urllib.request.Request(
+    post_request = urllib.request.Request(
         target.http + path, data=body, headers={"Content-Type": "application/json"}, method="POST"
     )
-    with urllib.request.urlopen(post, timeout=120) as answer:
+    with urllib.request.urlopen(post_request, timeout=120) as answer:
         answer.read()
     return len(body)
 

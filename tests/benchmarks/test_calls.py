@@ -85,8 +85,12 @@ def test_a_way_counts_files_and_changes_of_file_up_to_a_call() -> None:
         2,
         4,
     )
-    first_part = recorder.counts_until("wire/varint.py:uvarint")
-    assert (first_part.file_count, first_part.file_change_count, first_part.call_count) == (2, 1, 3)
+    first_part_counts = recorder.counts_until("wire/varint.py:uvarint")
+    assert (
+        first_part_counts.file_count,
+        first_part_counts.file_change_count,
+        first_part_counts.call_count,
+    ) == (2, 1, 3)
 
 
 def test_packages_are_summed() -> None:

@@ -36,10 +36,10 @@ def _figures(*, call_count: float, retry_count: float) -> QuickLoadFigures:
 @pytest.mark.skipif(shutil.which("go") is None, reason="the load generator is a Go program")
 @pytest.mark.parametrize("load", LOADS, ids=lambda load: load.title)
 def test_a_transaction_under_load_takes_no_more_calls_and_retries(load: QuickLoad) -> None:
-    counted_calls = count_over_tcp(load.brokers, load.txn_flow)
-    call_count = sum(counted_calls.calls_by_function.values())
+    counted_load = count_over_tcp(load.brokers, load.txn_flow)
+    call_count = sum(counted_load.calls_by_function.values())
     figures = _figures(
-        call_count=call_count - CALLS_SLACK, retry_count=counted_calls.retries - RETRIES_SLACK
+        call_count=call_count - CALLS_SLACK, retry_count=counted_load.retries - RETRIES_SLACK
     )
     assert not list(describe_broken_bounds(load, figures))
 

@@ -91,12 +91,12 @@ def test_rows_compare_each_server_with_apache_kafka() -> None:
         "txnsim": {figures.START_KEY: [100.0, 125.0]},
         "kfake": {figures.START_KEY: [10.0], figures.FETCH_KEY: [5.0]},
     }
-    start, fetch = report.compare_figures(samples)
-    assert start.figure.key == figures.START_KEY
-    assert start.ratios == {"txnsim": pytest.approx(2000 / 112.5), "kfake": 200.0}
-    assert start.met is True
-    assert fetch.ratios == {}
-    assert fetch.met is None
+    start_figure, fetch_figure = report.compare_figures(samples)
+    assert start_figure.figure.key == figures.START_KEY
+    assert start_figure.ratios == {"txnsim": pytest.approx(2000 / 112.5), "kfake": 200.0}
+    assert start_figure.met is True
+    assert fetch_figure.ratios == {}
+    assert fetch_figure.met is None
 
 
 def test_without_apache_kafka_there_are_figures_but_no_verdicts() -> None:

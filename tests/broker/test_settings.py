@@ -289,14 +289,14 @@ def test_one_except_clause_catches_them_all(exception: type[Exception]) -> None:
 
 
 def test_a_client_error_may_carry_kafkas_code() -> None:
-    refusal = ClientError("no", error=ErrorCode.producer_fenced)
-    assert (str(refusal), refusal.error) == ("no", ErrorCode.producer_fenced)
+    refusal_error = ClientError("no", error=ErrorCode.producer_fenced)
+    assert (str(refusal_error), refusal_error.error) == ("no", ErrorCode.producer_fenced)
     assert ClientError("no").error is None
 
 
 def test_a_broker_that_only_answers_a_code_hands_it_over() -> None:
-    refusal = PeerAnsweredError("no", error=6)
-    assert (str(refusal), refusal.error) == ("no", 6)
+    peer_error = PeerAnsweredError("no", error=6)
+    assert (str(peer_error), peer_error.error) == ("no", 6)
 
 
 def test_a_rejection_is_a_value() -> None:
@@ -366,13 +366,13 @@ MODULE = "wsgiref.validate"
 
 def test_a_module_is_imported_when_something_of_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, MODULE, raising=False)
-    module = OnDemand(MODULE)
+    on_demand_module = OnDemand(MODULE)
     assert MODULE not in sys.modules
-    validator = module.validator
+    validator = on_demand_module.validator
     assert validator is sys.modules[MODULE].validator
-    assert vars(module)["validator"] is validator, "asked for again it is an attribute"
+    assert vars(on_demand_module)["validator"] is validator, "asked for again it is an attribute"
     with pytest.raises(AttributeError, match="nothing"):
-        _ = module.nothing
+        _ = on_demand_module.nothing
 
 
 # Ids

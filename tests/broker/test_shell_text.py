@@ -25,13 +25,13 @@ SHELLS: Final = tuple(shell for shell in ("sh", "dash", "bash") if shutil.which(
 def words_received(shell: str, commands: Sequence[ShellText], home: Path) -> list[list[str]]:
     """The words that a program got from each command of a script, by a program of that name."""
     home.mkdir(exist_ok=True)
-    program = home / PROGRAM
-    program.write_text("#!/bin/sh\nprintf '%s\\0' \"$@\"\nprintf '\\0'\n")
-    program.chmod(0o755)
-    script = home / "script"
-    script.write_bytes("\n".join(commands).encode() + b"\n")
+    program_file = home / PROGRAM
+    program_file.write_text("#!/bin/sh\nprintf '%s\\0' \"$@\"\nprintf '\\0'\n")
+    program_file.chmod(0o755)
+    script_file = home / "script"
+    script_file.write_bytes("\n".join(commands).encode() + b"\n")
     finished_process = subprocess.run(
-        [shell, str(script)],
+        [shell, str(script_file)],
         cwd=home,
         env={"PATH": f"{home}:/usr/bin:/bin"},
         capture_output=True,
@@ -88,10 +88,10 @@ def test_plain_names_stay_as_they_are() -> None:
 
 
 def test_a_command_goes_on_unless_one_of_its_names_has_no_form() -> None:
-    command, no_command = command_line("txnsim", "txns"), command_line("txnsim", "a\0")
+    command, shell_text = command_line("txnsim", "txns"), command_line("txnsim", "a\0")
     assert continued(command, "why") == "txnsim txns why"
     assert continued(command) == command
-    assert continued(no_command, "why") == no_command
+    assert continued(shell_text, "why") == shell_text
     assert continued(command, "b\0").endswith("\\x00")
 
 

@@ -70,11 +70,11 @@ class AuditLine(NamedTuple):
     text: str
 
 
-def requirements(project: Path = ROOT / "pyproject.toml") -> list[Requirement]:
+def requirements(project_folder: Path = ROOT / "pyproject.toml") -> list[Requirement]:
     """A user's requirements: the dependencies and every extra, except extras that only name another
     extra.
     """
-    table = tomllib.loads(project.read_text())["project"]
+    table = tomllib.loads(project_folder.read_text())["project"]
     extras = table.get("optional-dependencies", {}).values()
     every = [Requirement(text) for group in (table["dependencies"], *extras) for text in group]
     return [requirement for requirement in every if requirement.name != table["name"]]
@@ -203,13 +203,13 @@ def ask_vulnerabilities(
         venv.create(home / "venv", with_pip=True)
         python = str(home / "venv" / "bin" / "python")
         pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "pip-audit"]
-        pins = home / "pins.txt"
+        pins_file = home / "pins.txt"
         audit = [
             python,
             "-m",
             "pip_audit",
             "--requirement",
-            str(pins),
+            str(pins_file),
             "--no-deps",
             "--disable-pip",
         ]
@@ -224,7 +224,7 @@ def ask_vulnerabilities(
         # One first: an index that does not know it knows none, and is not asked for the others.
         names = sorted(distributions)
         for audited_names in (names[:1], names[1:]):
-            pins.write_text(
+            pins_file.write_text(
                 "".join(
                     f"{audited_name}=={distributions[audited_name].version}\n"
                     for audited_name in audited_names

@@ -71,10 +71,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="side by side")
     options = parser.parse_args(argv)
     questions = [question for question in options.question for _ in range(options.times)]
-    has_failed = threading.Event()
+    failed_event = threading.Event()
 
     def ask(question: str) -> None:
-        if has_failed.is_set():
+        if failed_event.is_set():
             return
         run_record = ask_under_load(question, load)
         outcome = "ok" if run_record["ok"] else "FAILED"
@@ -83,12 +83,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"load {run_record['load']}"
         )
         if not run_record["ok"]:
-            has_failed.set()
+            failed_event.set()
             say(f"  {run_record['output']}")
 
     with Load(options.load) as load, ThreadPoolExecutor(options.at_once) as pool:
         list(pool.map(ask, questions))
-    return int(has_failed.is_set())
+    return int(failed_event.is_set())
 
 
 def ask_under_load(question: str, load: Load) -> dict[str, Any]:

@@ -102,10 +102,10 @@ def run(
         errors="replace",
         start_new_session=True,
     )
-    overrun = threading.Event()
+    overrun_event = threading.Event()
 
     def stop() -> None:
-        overrun.set()
+        overrun_event.set()
         os.killpg(process.pid, signal.SIGKILL)
 
     timer = threading.Timer(deadline.remaining_s(), stop)
@@ -117,7 +117,7 @@ def run(
     timer.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
     deadline.add_cpu(usage.ru_utime + usage.ru_stime)
-    if overrun.is_set():
+    if overrun_event.is_set():
         return ProgramResult(-signal.SIGKILL, f"{output}\nstopped: CI's time is over")
     return ProgramResult(process.returncode, output)
 

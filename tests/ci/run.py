@@ -78,11 +78,11 @@ def _ask_together(parts: Sequence[Part], deadline: Deadline) -> list[PartOutcome
     waiting_parts = list(parts)
     running_parts: dict[Future[PartOutcome], Part] = {}
     verdicts: list[PartOutcome] = []
-    with ThreadPoolExecutor(PARTS_MAX) as lanes:
+    with ThreadPoolExecutor(PARTS_MAX) as lane_pool:
         while waiting_parts or running_parts:
             while (part := next_part(waiting_parts, running_parts.values())) is not None:
                 waiting_parts.remove(part)
-                running_parts[lanes.submit(_ask, part, deadline)] = part
+                running_parts[lane_pool.submit(_ask, part, deadline)] = part
             finished_futures, _ = wait(running_parts, return_when=FIRST_COMPLETED)
             for future in finished_futures:
                 del running_parts[future]
@@ -106,10 +106,10 @@ def next_part(waiting_parts: Sequence[Part], running_parts: Collection[Part]) ->
     return None
 
 
-def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
+def _ask(part: Part, deadline_of_ci: Deadline) -> PartOutcome:
     start_s = time.monotonic()
     begun_at = commit()
-    deadline = all_of_ci.of_part()
+    deadline = deadline_of_ci.of_part()
     try:
         verdict = part.ask(deadline)
     except (ApacheKafkaError, ForeignClientError, TxnsimServerError, OSError) as failure:

@@ -209,7 +209,7 @@ def main(arguments: Sequence[str]) -> None:
     for run in sorted(runs, key=lambda run: not run.kafka.startswith(SIMULATOR)):
         library_version = (run.library, run.version)
         if run.kafka.startswith(SIMULATOR):
-            empty = LibraryResults(
+            empty_results = LibraryResults(
                 library=library_version[0],
                 version=library_version[1],
                 speaks=0,
@@ -218,7 +218,9 @@ def main(arguments: Sequence[str]) -> None:
                 outcomes={},
                 misses={},
             )
-            by_library[library_version] = merge_run(by_library.get(library_version, empty), run)
+            by_library[library_version] = merge_run(
+                by_library.get(library_version, empty_results), run
+            )
         else:
             by_library[library_version] = add_kafka_answers(by_library[library_version], run)
     ordered = [by_library[key] for key in sorted(by_library)]

@@ -142,12 +142,14 @@ class TestAssignedConsumer:
                 try:
                     partition = TopicPartition(name, 0)
                     bounds = consumer.get_watermark_offsets(partition, timeout=PATIENCE_S)
-                    time_query = TopicPartition(name, 0, start_ms + 4_500)
-                    (answer,) = consumer.offsets_for_times([time_query], timeout=PATIENCE_S)
+                    queried_partition = TopicPartition(name, 0, start_ms + 4_500)
+                    (answered_partition,) = consumer.offsets_for_times(
+                        [queried_partition], timeout=PATIENCE_S
+                    )
                 finally:
                     consumer.close()
                 assert bounds == (0, end)
-                assert (answer.error, answer.offset) == (None, 5)
+                assert (answered_partition.error, answered_partition.offset) == (None, 5)
             producer.abort()
 
     def test_it_seeks_and_starts_at_the_end(self, client: Driver, name: str) -> None:

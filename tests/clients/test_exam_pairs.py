@@ -63,7 +63,9 @@ OPEN: Final = (
 def outcome(command: str, situation: str, transaction_version: int) -> SituationOutcome:
     """The outcome of a situation with the driver that ``command`` starts."""
     situations = [
-        choice for choice in choose_situations(SITUATIONS, [situation]) if choice.name == situation
+        chosen_situation
+        for chosen_situation in choose_situations(SITUATIONS, [situation])
+        if chosen_situation.name == situation
     ]
     [result] = asyncio.run(run_exam(command, situations, levels=(transaction_version,))).results
     return result.outcome

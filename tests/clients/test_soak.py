@@ -44,12 +44,12 @@ async def test_ended_transactions_leave_nothing_but_their_records() -> None:
     async with real_cluster(topics=((TOPIC, PARTITIONS),)) as sim:
 
         async def load() -> None:
-            program = await asyncio.create_subprocess_exec(
+            program_process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "tests.clients.load", sim.bootstrap, TOPIC),
                 *(str(PARTITIONS), str(PRODUCERS), str(TRANSACTIONS)),
                 cwd=ROOT,
             )
-            assert await program.wait() == 0
+            assert await program_process.wait() == 0
 
         await _expect_nothing_kept(sim, load)
         record_count = sum(log.high_watermark for log in _logs(sim))
@@ -111,7 +111,9 @@ def _unfinished(sim: SimCluster) -> int:
     for broker in sim.brokers.values():
         snapshot = broker.coordinator.snapshot()
         unfinished_count += snapshot.pending_marker_count + snapshot.completions_waiting
-        unfinished_count += sum(entry.state in UNFINISHED for entry in broker.coordinator.entries())
+        unfinished_count += sum(
+            txn_metadata.state in UNFINISHED for txn_metadata in broker.coordinator.entries()
+        )
     return unfinished_count
 
 

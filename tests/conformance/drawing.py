@@ -52,9 +52,11 @@ class Drawer:
 
     # Identities
 
-    def identity(self, producer: Producer, *, right: Identity | None = None) -> DrawnIdentity:
+    def identity(
+        self, producer: Producer, *, right_identity: Identity | None = None
+    ) -> DrawnIdentity:
         """An identity to use, and what is wrong with it."""
-        own_identity = right or producer.identity
+        own_identity = right_identity or producer.identity
         if own_identity is None:
             identities = self._world.identities
             if not identities:
@@ -154,15 +156,17 @@ class Drawer:
             places = [self._choices.pick(sorted(producer.added))]
         name = "" if self._choices.rarely(60) else producer.name
         values = _add_values(name, drawn_identity, places, is_verification=is_verification)
-        other_producers = [one for one in self._world.producers if one is not producer]
-        also = None
+        other_producers = [
+            one_producer for one_producer in self._world.producers if one_producer is not producer
+        ]
+        also_producer = None
         if other_producers and self._choices.rarely(5):
             # One entry for each id, as brokers send it; a batch with two is a known deviation.
-            also = self._choices.pick(other_producers)
-            its = self.identity(also)
+            also_producer = self._choices.pick(other_producers)
+            its = self.identity(also_producer)
             verify_also = self._level == 0 or self._choices.rarely(2)
             values["transactions"] += _add_values(
-                also.name, its, places[:1], is_verification=verify_also
+                also_producer.name, its, places[:1], is_verification=verify_also
             )["transactions"]
             mode += f", and {its.mode} of another"
         return Operation(
@@ -172,14 +176,14 @@ class Drawer:
             mode=mode,
             values=values,
             transactional_id=producer.name,
-            also=None if also is None else also.name,
+            also=None if also_producer is None else also_producer.name,
         )
 
     def end_txn(
-        self, producer: Producer, flow: str | None = None, *, right: Identity | None = None
+        self, producer: Producer, flow: str | None = None, *, right_identity: Identity | None = None
     ) -> Operation:
         """An EndTxn request by the old or by the new protocol."""
-        drawn_identity = self.identity(producer, right=right)
+        drawn_identity = self.identity(producer, right_identity=right_identity)
         is_new_flow = self._speaks_new(producer, flow)
         committed = not self._choices.rarely(2.5) if flow is None else flow.endswith("commit")
         transactional_id = "" if self._choices.rarely(60) else producer.name
@@ -242,11 +246,11 @@ class Drawer:
         producer: Producer,
         flow: str | None = None,
         *,
-        right: Identity | None = None,
+        right_identity: Identity | None = None,
         topic_partition: Place | None = None,
     ) -> Operation:
         """A transactional Produce request; from v12 on it adds its partition itself."""
-        drawn_identity = self.identity(producer, right=right)
+        drawn_identity = self.identity(producer, right_identity=right_identity)
         is_new_flow = self._speaks_new(producer, flow)
         versions = _VERSIONS_OF_PRODUCE.get(flow or "", (12, 13) if is_new_flow else (3, 11))
         version = self._choices.between(*versions)

@@ -25,10 +25,10 @@ class OthersDrawer:
         producers: Draws identities.
     """
 
-    def __init__(self, choices: Choices, world: World, producers: Drawer) -> None:
+    def __init__(self, choices: Choices, world: World, producers_drawer: Drawer) -> None:
         self._choices = choices
         self._world = world
-        self._producers = producers
+        self._producers = producers_drawer
 
     # Operators
 

@@ -182,7 +182,9 @@ class PlayMachine(RuleBasedStateMachine):
         """Produce once more in a transaction that may have ended."""
         self._ask(
             self._drawer(data).produce(
-                transaction.producer, right=transaction.identity, topic_partition=transaction.place
+                transaction.producer,
+                right_identity=transaction.identity,
+                topic_partition=transaction.place,
             )
         )
 
@@ -190,7 +192,7 @@ class PlayMachine(RuleBasedStateMachine):
     def end(self, transaction: Transaction, data: st.DataObject) -> None:
         """EndTxn of a transaction that may have ended."""
         drawer = self._drawer(data)
-        self._ask(drawer.end_txn(transaction.producer, right=transaction.identity))
+        self._ask(drawer.end_txn(transaction.producer, right_identity=transaction.identity))
 
     @rule(producer=producers, data=st.data())
     def end_whatever_is_open(self, producer: Producer, data: st.DataObject) -> None:
@@ -214,13 +216,13 @@ class PlayMachine(RuleBasedStateMachine):
     def aim_add(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
         """AddPartitionsToTxn or AddOffsetsToTxn in a chosen state of the transactional id."""
 
-        def add(draw: drawing.Drawer, producer: Producer) -> Operation:
+        def add(drawer: drawing.Drawer, producer: Producer) -> Operation:
             if flow == "offsets":
-                return draw.add_offsets(producer)
+                return drawer.add_offsets(producer)
             return (
-                draw.add_partitions(producer)
+                drawer.add_partitions(producer)
                 if flow == "client"
-                else draw.add_as_broker(producer, flow)
+                else drawer.add_as_broker(producer, flow)
             )
 
         self._aim(state, wrong, data, add)
@@ -273,9 +275,9 @@ class PlayMachine(RuleBasedStateMachine):
             stage.switch_level(2)
             producer = Aim(stage, choices).producer_of_v2(state)
             stage.switch_level(0)
-            draw = stage.drawer(choices, wrong=drawing.RIGHT)
+            drawer = stage.drawer(choices, wrong=drawing.RIGHT)
             for request in (first_request, second_request):
-                stage.ask(REQUESTS[request](draw, producer))
+                stage.ask(REQUESTS[request](drawer, producer))
             stage.switch_level(home)
 
         if choices.rarely(2):
@@ -336,7 +338,9 @@ class PlayMachine(RuleBasedStateMachine):
         self._ask(others_drawer.overtake(transaction))
         producer = transaction.producer
         if producer.state == ONGOING and choices.rarely(1.5):
-            self._ask(self._stage.drawer(choices).end_txn(producer, right=producer.current))
+            self._ask(
+                self._stage.drawer(choices).end_txn(producer, right_identity=producer.current)
+            )
 
     @rule(producer=producers, data=st.data())
     def write_markers(self, producer: Producer, data: st.DataObject) -> None:

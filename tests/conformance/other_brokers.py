@@ -106,33 +106,33 @@ def _ask_conformance(broker: Broker, address: str) -> ConformanceResults:
     command += ["--patience", str(broker.patience_s), "--json"]
     process = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     assert process.returncode in (0, 1), broker.name
-    run = msgspec.json.decode(process.stdout, type=ConformanceResults)
-    for result in run.results:
+    results = msgspec.json.decode(process.stdout, type=ConformanceResults)
+    for result in results.results:
         if result.outcome is CaseOutcome.DIFFERS:
-            requests = (difference_line.request for difference_line in result.differences)
+            requests = (difference.request for difference in result.differences)
             say(f"{broker.name} {result.case}: {result.because}", *requests)
-    return run
+    return results
 
 
-def _row(broker: Broker, run: ConformanceResults) -> Row:
-    kept_rules, broken_rules = run.rules()
+def _row(broker: Broker, results: ConformanceResults) -> Row:
+    kept_rules, broken_rules = results.rules()
     return Row(
         broker=broker.name,
         version=broker.version(),
-        claims=run.release,
+        claims=results.release,
         day=datetime.datetime.now(datetime.UTC).date().isoformat(),  # noqa: TID251 - when it was asked
-        transaction_version=run.transaction_version,
-        passed=run.outcome_count(CaseOutcome.PASSED),
-        differs=run.outcome_count(CaseOutcome.DIFFERS),
-        not_applicable=run.outcome_count(CaseOutcome.NOT_APPLICABLE),
+        transaction_version=results.transaction_version,
+        passed=results.outcome_count(CaseOutcome.PASSED),
+        differs=results.outcome_count(CaseOutcome.DIFFERS),
+        not_applicable=results.outcome_count(CaseOutcome.NOT_APPLICABLE),
         kept=len(kept_rules),
         broken=tuple(sorted(broken_rules)),
-        lacks=run.lacks,
+        lacks=results.lacks,
         files={
             file: {str(outcome): count for outcome, count in row.items()}
-            for file, row in outcome_counts_by_file(run.results).items()
+            for file, row in outcome_counts_by_file(results.results).items()
         },
-        left_behind=run.left_behind,
+        left_behind=results.left_behind,
     )
 
 

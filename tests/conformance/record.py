@@ -89,9 +89,9 @@ def record_stories(
         and any(name_of(story) in story_names for story in stories_at(transaction_version, setup))
     ]
     recordings_by_play: dict[tuple[str, int], list[Recording]] = {}
-    with ThreadPoolExecutor(max(1, len(setups_wanted))) as lanes:
+    with ThreadPoolExecutor(max(1, len(setups_wanted))) as lane_pool:
         for _ in range(repeat_count):
-            for part in lanes.map(
+            for part in lane_pool.map(
                 lambda level_and_setup: _on_setup(story_names, *level_and_setup), setups_wanted
             ):
                 for play, recording in part.items():

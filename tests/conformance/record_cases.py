@@ -113,11 +113,9 @@ def _one_turn(
         if failure is not None:
             yield str(failure)
             continue
-        play_result = outcome.result()
-        plays.setdefault((case.file, case.name, transaction_version), []).append(play_result)
-        yield from (
-            f"{case.id} at {transaction_version}: {line}" for line in play_result.unshown_rules
-        )
+        play = outcome.result()
+        plays.setdefault((case.file, case.name, transaction_version), []).append(play)
+        yield from (f"{case.id} at {transaction_version}: {line}" for line in play.unshown_rules)
 
 
 def _together(several_plays: Sequence[Play]) -> Recording:

@@ -210,30 +210,31 @@ class ReleaseComparison:
             for line in file.read_text().splitlines():
                 self._print_comparison(msgspec.json.decode(line, type=ComparedPlay))
 
-    def add(self, comparison: ComparedPlay) -> None:
+    def add(self, compared_play: ComparedPlay) -> None:
         if self._file is not None:
             with self._file.open("ab") as results_file:
-                results_file.write(msgspec.json.encode(comparison) + b"\n")
-        self._print_comparison(comparison)
+                results_file.write(msgspec.json.encode(compared_play) + b"\n")
+        self._print_comparison(compared_play)
 
-    def _print_comparison(self, comparison: ComparedPlay) -> None:
-        self.plays[comparison.label] = comparison
-        unexplained_lines = self.unexplained(comparison)
+    def _print_comparison(self, compared_play: ComparedPlay) -> None:
+        self.plays[compared_play.label] = compared_play
+        unexplained_lines = self.unexplained(compared_play)
         sys.stdout.write(
-            f"{len(self.plays):5} {comparison.label}{'' if unexplained_lines else ': alike'}\n"
+            f"{len(self.plays):5} {compared_play.label}{'' if unexplained_lines else ': alike'}\n"
         )
         sys.stdout.writelines(
             f"      {unexplained_line}\n" for unexplained_line in unexplained_lines
         )
         sys.stdout.flush()
 
-    def unexplained(self, comparison: ComparedPlay) -> list[str]:
+    def unexplained(self, compared_play: ComparedPlay) -> list[str]:
         """The unexpected differences between the two brokers in a play."""
         return [
             line
-            for line in comparison.lines
+            for line in compared_play.lines
             if not any(
-                re.search(pattern, f"{comparison.label}: {line}") for pattern, _ in self._accepted
+                re.search(pattern, f"{compared_play.label}: {line}")
+                for pattern, _ in self._accepted
             )
         ]
 
@@ -310,10 +311,10 @@ def compared_stories(
             continue
         with sides(config, transaction_version) as addresses:
             for label, story in stories.items():
-                expected, transcript_found = (
+                expected_transcript, transcript_found = (
                     _play_story(story, address, transaction_version) for address in addresses
                 )
-                yield ComparedPlay(label, _unlike_stories(expected, transcript_found))
+                yield ComparedPlay(label, _unlike_stories(expected_transcript, transcript_found))
 
 
 def _moves_level(case: Case) -> bool:
@@ -358,10 +359,10 @@ def both(
     older_settings = AT_ONCE if Release.line_of(release.name) < LINGERS_NOT_SINCE else {}
     of_kafka = msgspec.structs.replace(setup, kafka_only={**setup.kafka_only, **older_settings})
     with (
-        kafka_on(of_kafka, transaction_version, release.patch_release) as kafka,
-        simulator_on(setup, transaction_version, release.name) as simulator,
+        kafka_on(of_kafka, transaction_version, release.patch_release) as kafka_target,
+        simulator_on(setup, transaction_version, release.name) as simulator_target,
     ):
-        yield kafka.bootstrap, simulator.bootstrap
+        yield kafka_target.bootstrap, simulator_target.bootstrap
 
 
 def two_real(older_release: str, newer_release: str) -> Sides:
@@ -371,10 +372,10 @@ def two_real(older_release: str, newer_release: str) -> Sides:
     def start_both(config: BrokerConfig, transaction_version: int) -> Iterator[tuple[str, str]]:
         setup = setup_of(config)
         with (
-            kafka_on(setup, transaction_version, older_release) as older_kafka,
-            kafka_on(setup, transaction_version, newer_release) as newer_kafka,
+            kafka_on(setup, transaction_version, older_release) as older_kafka_target,
+            kafka_on(setup, transaction_version, newer_release) as newer_kafka_target,
         ):
-            yield older_kafka.bootstrap, newer_kafka.bootstrap
+            yield older_kafka_target.bootstrap, newer_kafka_target.bootstrap
 
     return start_both
 

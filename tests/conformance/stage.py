@@ -226,9 +226,9 @@ class Stage:
         state = state_name(real)
         if times_out and self._waited_for_time_out() and self._counts:
             self._result.cells[Cell(self.level, TIME_OUT, "", ONGOING, state)] += 1
-        current = None
+        current_identity = None
         if not real.error_code:
-            current = Identity(self._equal_number(real, ours), real.producer_epoch)
+            current_identity = Identity(self._equal_number(real, ours), real.producer_epoch)
         added_partitions = set()
         if state == ONGOING:
             topics = self.world.partitions  # not __consumer_offsets
@@ -238,7 +238,7 @@ class Stage:
                 for partition_index in topic.partitions
                 if topic.topic in topics
             }
-        producer.take_over(state, current, added_partitions)
+        producer.take_over(state, current_identity, added_partitions)
 
     def _learn_identity(
         self, operation: Operation, producer: Producer | None, real: Any, ours: Any

@@ -65,10 +65,10 @@ def test_a_leap_leaves_what_each_single_step_leaves(
     for leaps in (True, False):
         if not leaps:
             monkeypatch.setattr(VirtualWorld, "abilities", frozenset())
-        with virtual_on(setups()["default"], TXN_LEVELS[0]) as target:
-            finalize_level(target.bootstrap, transaction_version)
+        with virtual_on(setups()["default"], TXN_LEVELS[0]) as virtual_world:
+            finalize_level(virtual_world.bootstrap, transaction_version)
             with contextlib.closing(
-                FramePlayer(target.bootstrap, play_prefix="leap", level=transaction_version)
+                FramePlayer(virtual_world.bootstrap, play_prefix="leap", level=transaction_version)
             ) as player:
                 player.raise_epoch("p", 100)
                 answer = player.ask_unrecorded("DescribeTransactions", 0, transactional_ids=["p"])
@@ -97,9 +97,9 @@ def test_the_simulator_answers_as_kafka_did(case: Case, transaction_version: int
         TXN_LEVELS[0],
         release,
         trace_level=trace_level_at(transaction_version),
-    ) as target:
-        finalize_level(target.bootstrap, transaction_version)
-        play_result = play(case, target, transaction_version)
+    ) as virtual_world:
+        finalize_level(virtual_world.bootstrap, transaction_version)
+        play_result = play(case, virtual_world, transaction_version)
     differences = [
         *answer_differences(recording, play_result.transcript),
         *play_result.unshown_rules,

@@ -266,16 +266,16 @@ SIDES = {"txnsim": simulator, "apache": kafka}
 def guarded_broker(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
     """A broker with an authorizer, at which the transactional id ``tx`` exists."""
     with SIDES[request.param]() as addresses:
-        denied_side = GuardedBroker(addresses["SASL"])
+        denied_broker = GuardedBroker(addresses["SASL"])
         until(
-            lambda: denied_side.admin.ask(
+            lambda: denied_broker.admin.ask(
                 KEYS["InitProducerId"], 4, transactional_id="tx", transaction_timeout=60_000
             ),
             lambda answer: not answer.error_code,
             "there is a transactional id",
         )
-        yield denied_side
-        denied_side.close()
+        yield denied_broker
+        denied_broker.close()
 
 
 def missing_rights(guarded_broker: GuardedBroker, row: Row) -> set[str]:

@@ -26,10 +26,10 @@ FILES: Final = {"results.json", "report.html", "badge.svg", "badge.json"}
 def install_for_test(bin_folder: Path) -> None:
     """Put a ``txnsim`` where the scripts have installed one: this checkout, by this interpreter."""
     bin_folder.mkdir(parents=True)
-    program = bin_folder / "txnsim"
+    program_file = bin_folder / "txnsim"
     interpreter = shlex.quote(sys.executable)
-    program.write_text(f'#!/bin/sh\nexec {interpreter} -m txnsim "$@"\n')
-    program.chmod(0o755)
+    program_file.write_text(f'#!/bin/sh\nexec {interpreter} -m txnsim "$@"\n')
+    program_file.chmod(0o755)
 
 
 def run_script(script: str, folder: Path, variables: Mapping[str, str], *, shell: str) -> int:
@@ -115,9 +115,13 @@ def test_the_action_installs_txnsim_beside_the_tools_of_a_job(tmp_path: Path) ->
         "PYTHON": sys.executable,
     }
     assert run_script(install_step["run"], tmp_path, variables, shell="bash") == 0
-    program = tmp_path / "txnsim" / "bin" / "txnsim"
+    program_file = tmp_path / "txnsim" / "bin" / "txnsim"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     finished_process = subprocess.run(
-        [program, "badge", "--help"], env=environment, capture_output=True, text=True, check=True
+        [program_file, "badge", "--help"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "--shields FILE" in finished_process.stdout

@@ -65,10 +65,10 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 
 def checkout() -> Image:
     """This repository as it stands, without any image: ``python`` is the one that runs us."""
-    python = Path(sys.executable).parent
+    python_program = Path(sys.executable).parent
     return Image(
         environment=(
-            f"PATH={python}:/usr/sbin:/usr/bin:/sbin:/bin",
+            f"PATH={python_program}:/usr/sbin:/usr/bin:/sbin:/bin",
             f"PYTHONPATH={REPOSITORY / 'sim'}",
             "HOME=/tmp",
         ),
@@ -215,10 +215,12 @@ class Container:
             except OSError:
                 return  # nothing listens there yet: as a client of Docker's proxy sees it
             with inner:
-                back = threading.Thread(target=_pump, args=(inner, outer_socket), daemon=True)
-                back.start()
+                back_thread = threading.Thread(
+                    target=_pump, args=(inner, outer_socket), daemon=True
+                )
+                back_thread.start()
                 _pump(outer_socket, inner)
-                back.join()
+                back_thread.join()
 
     def unpack(self, path: str, archive: bytes) -> None:
         """Unpack a tar archive inside."""
@@ -229,12 +231,12 @@ class Container:
                     continue
                 content = tar.extractfile(member)
                 assert content is not None
-                target = root / path.lstrip("/") / member.name.lstrip("/")
+                target_path = root / path.lstrip("/") / member.name.lstrip("/")
                 # Whole or not at all: somebody waits for it inside.
-                partial_file = target.with_name(target.name + ".partial")
+                partial_file = target_path.with_name(target_path.name + ".partial")
                 partial_file.write_bytes(content.read())
                 partial_file.chmod(member.mode or 0o644)
-                partial_file.replace(target)
+                partial_file.replace(target_path)
 
     def execute(self, command: Sequence[str]) -> tuple[int, bytes]:
         """Run a command inside, as the container's user: its status, and what it printed."""

@@ -202,29 +202,33 @@ async def test_a_driver_outside_sits_the_exam_over_tcp(image: Image) -> None:
     """docs/exam.md: the exam runs in the container, and the library where its driver listens."""
     program = [sys.executable, str(REPOSITORY / "helpers" / "exam" / "kafka_python_driver.py")]
 
-    async def drive(commands: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+    async def drive(
+        command_reader: asyncio.StreamReader, answer_writer: asyncio.StreamWriter
+    ) -> None:
         pipe = asyncio.subprocess.PIPE
-        driver = await asyncio.create_subprocess_exec(*program, stdin=pipe, stdout=pipe)
-        assert driver.stdin is not None
-        assert driver.stdout is not None
-        while line := await commands.readline():
-            driver.stdin.write(line)
-            answers.write(await driver.stdout.readline())
-        driver.kill()
-        await driver.wait()
-        answers.close()
+        driver_process = await asyncio.create_subprocess_exec(*program, stdin=pipe, stdout=pipe)
+        assert driver_process.stdin is not None
+        assert driver_process.stdout is not None
+        while line := await command_reader.readline():
+            driver_process.stdin.write(line)
+            answer_writer.write(await driver_process.stdout.readline())
+        driver_process.kill()
+        await driver_process.wait()
+        answer_writer.close()
 
     async with await asyncio.start_server(drive, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         arguments = ("txnsim", "exam", "run", "--driver", f"tcp://127.0.0.1:{port}", "--json")
         only = ("--only", "fenced-by-newer", "--only", "reads-overlapping")
         command = in_chroot(image, *arguments, *only, "--transaction-version", "2", http=0)
-        exam = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        output, _ = await exam.communicate()
+        exam_process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await exam_process.communicate()
     results = json.loads(output)
     assert results["library"] == "kafka-python"
     assert [result["outcome"] for result in results["results"]] == ["passed", "passed"]
-    assert exam.returncode == 0
+    assert exam_process.returncode == 0
 
 
 def test_a_driver_inside_sits_the_exam(image: Image, tmp_path: Path) -> None:
@@ -234,7 +238,7 @@ def test_a_driver_inside_sits_the_exam(image: Image, tmp_path: Path) -> None:
     file, image_name = tmp_path / "Containerfile", "localhost/exam:latest"
     example_text = example.replace("my-library", "kafka-python")
     file.write_text(example_text.replace("my_driver.py", "kafka_python_driver.py"))
-    image.builder.build_file(file, context=REPOSITORY / "helpers" / "exam", name=image_name)
+    image.builder.build_file(file, context_folder=REPOSITORY / "helpers" / "exam", name=image_name)
     inspection = json.loads(image.builder.ask("buildah", "inspect", "--type", "image", image_name))
     config = inspection["Docker"]["config"]
     assert config["User"] == "65534:65534"

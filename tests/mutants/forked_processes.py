@@ -116,9 +116,9 @@ def _do_and_end(job: Callable[[Path], None], result_file: Path) -> NoReturn:
         used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         _, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (used_bytes + MEMORY_MAX_BYTES, hard_limit))
-        partial_result = result_file.with_suffix(".partial")
-        job(partial_result)
-        partial_result.rename(result_file)
+        partial_result_file = result_file.with_suffix(".partial")
+        job(partial_result_file)
+        partial_result_file.rename(result_file)
         status = 0
     finally:
         os._exit(status)

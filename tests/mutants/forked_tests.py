@@ -292,7 +292,7 @@ def with_collected_tests(
         phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    plugin = CollectedTests(is_wanted, use)
+    collected_tests = CollectedTests(is_wanted, use)
     sys.dont_write_bytecode = True
     with tempfile.TemporaryDirectory(prefix="txnsim-mutants-") as folder:
         options = ("-q", "--no-header", "--no-summary", "-p", "no:cacheprovider")
@@ -301,5 +301,7 @@ def with_collected_tests(
         imported_before = [option for name in warnings for option in ("-W", f"ignore::{name}")]
         pytest_options = ("--randomly-dont-reorganize", "-p", "no:xdist", "-p", "no:cov", "-s")
         base = (f"--basetemp={folder}/tests", f"--hypothesis-profile={PROFILE}", "-m", markers)
-        pytest.main([*options, *imported_before, *pytest_options, *base, *paths], plugins=[plugin])
-    return plugin.status
+        pytest.main(
+            [*options, *imported_before, *pytest_options, *base, *paths], plugins=[collected_tests]
+        )
+    return collected_tests.status

@@ -173,14 +173,14 @@ class MutableModule:
         running = running_functions(self.module, mutation.function_name)
         _put(mutation.holder, mutation.key, mutation.replacement)
         try:
-            compiled = compile(ast.fix_missing_locations(self._tree), str(self.path), "exec")
+            compiled_code = compile(ast.fix_missing_locations(self._tree), str(self.path), "exec")
         except (SyntaxError, ValueError) as error:
             raise NotMutableError(str(error)) from error
         node = self._nodes[mutation.function_name]
         first_line = min([node.lineno, *(mark.lineno for mark in node.decorator_list)])
         codes = [
             code
-            for code in _codes(compiled)
+            for code in _codes(compiled_code)
             if code.co_qualname == mutation.function_name and code.co_firstlineno == first_line
         ]
         targets = [
@@ -380,8 +380,8 @@ def _left_out(node: ast.AST) -> Iterator[Change]:
                 isinstance(statement, (ast.Return, ast.Continue, ast.Break))
                 and isinstance(node, ast.If)
             ):
-                replacement = ast.copy_location(ast.Pass(), statement)
-                yield "statement", statement, statements, index, replacement
+                pass_action = ast.copy_location(ast.Pass(), statement)
+                yield "statement", statement, statements, index, pass_action
 
 
 def _has_effect(statement: ast.AST) -> bool:

@@ -245,23 +245,25 @@ def _newest() -> list[str]:
 
 def _libs() -> Path:
     """Kafka's jars and its jars of tests, copied by Maven on first use."""
-    pom = _SOURCE_FOLDER / "pom.xml"
-    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    libs = _PEERS / f"kafka-tests-{_VERSION}-{digest}"
+    pom_file = _SOURCE_FOLDER / "pom.xml"
+    digest = hashlib.sha256(pom_file.read_bytes()).hexdigest()[:12]
+    libs_directory = _PEERS / f"kafka-tests-{_VERSION}-{digest}"
     version = f"-Dkafka.version={_VERSION}"
     return make_once(
-        libs,
+        libs_directory,
         lambda new_folder: copy_by_maven(
-            pom, new_folder, version, description="Apache Kafka's jars of tests"
+            pom_file, new_folder, version, description="Apache Kafka's jars of tests"
         ),
-        lock=_PEERS / "kafka-tests.lock",
+        lock_file=_PEERS / "kafka-tests.lock",
     )
 
 
 def _classes() -> Path:
     """The folder of our classes, which precede the suite's classes; compiled on first use."""
-    libs, sources = _libs(), sorted(_SOURCE_FOLDER.rglob("*.java"))
-    return java_classes(sources, name=libs.name, libs=libs, error=PeerError)
+    libs_directory, sources = _libs(), sorted(_SOURCE_FOLDER.rglob("*.java"))
+    return java_classes(
+        sources, name=libs_directory.name, libs_directory=libs_directory, error=PeerError
+    )
 
 
 _FROM_CLIENTS: Final = "`kafka_2.13`, `kafka-clients-integration-tests`"

@@ -116,9 +116,9 @@ async def story(
             if not isinstance(description, ClientError) and description.state == "PrepareCommit"
         )
         if prepared_ids == prepared_before:
-            culprit = identities[transactional_ids[CULPRIT]].producer_id
+            culprit_id = identities[transactional_ids[CULPRIT]].producer_id
             return MarkerOutcome(
-                prepared=prepared_ids, culprit=culprit, names=tuple(transactional_ids)
+                prepared=prepared_ids, culprit=culprit_id, names=tuple(transactional_ids)
             )
         prepared_before = prepared_ids
 
@@ -139,11 +139,13 @@ async def _producers(cluster: Cluster) -> dict[str, ProducerIdAndEpoch]:
 async def _add(
     cluster: Cluster,
     transactional_id: str,
-    identity: ProducerIdAndEpoch,
+    producer_identity: ProducerIdAndEpoch,
     topic_partition: TopicPartition,
 ) -> None:
     request = TxnRequests(
-        transactional_id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+        transactional_id,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
     ).add_partitions(partitions=(topic_partition,))
     while True:
         (topic,) = (await cluster.ask(COORDINATOR, request)).results_by_topic_v3_and_below
@@ -155,10 +157,12 @@ async def _add(
 
 
 async def _end_transaction(
-    cluster: Cluster, transactional_id: str, identity: ProducerIdAndEpoch
+    cluster: Cluster, transactional_id: str, producer_identity: ProducerIdAndEpoch
 ) -> None:
     request = TxnRequests(
-        transactional_id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+        transactional_id,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
     ).end(committed=True, accepted_versions=VersionRange(0, 4))
     answer = await cluster.ask(COORDINATOR, request)
     assert answer.error_code == ErrorCode.none

@@ -75,21 +75,27 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
     simulated = simulate_beforehand(plan, version)
     played_rows: list[dict[str, Any]] = []
 
-    def keep(cell: ComparedRun) -> None:
+    def keep(compared_run: ComparedRun) -> None:
         number = len(played_rows) + 1
-        head = f"{version} {number}/{len(plan)} {cell.scenario_run}"
-        row = row_of(msgspec.structs.replace(cell, simulated=simulated[str(cell.scenario_run)]))
+        head = f"{version} {number}/{len(plan)} {compared_run.scenario_run}"
+        row = row_of(
+            msgspec.structs.replace(
+                compared_run, simulated=simulated[str(compared_run.scenario_run)]
+            )
+        )
         played_rows.append(row)
         verdicts.keep([row])
         is_equal = row["simulated"] == row["real"]
         agreement = "agrees" if is_equal else f"differs from the simulator: {row['simulated']}"
         print(f"{head}: {row['real']}: {agreement}", flush=True)
-        for verdict in (
-            () if is_equal or cell.real is None else (cell.real.verdict, cell.real.cured)
+        for judges_result in (
+            ()
+            if is_equal or compared_run.real is None
+            else (compared_run.real.verdict, compared_run.real.cured)
         ):
-            for because in () if verdict is None else verdict.because:
+            for because in () if judges_result is None else judges_result.because:
                 print(f"    {because}", flush=True)
-        for line in cell.left:
+        for line in compared_run.left:
             print(f"    could not be cleaned: {line}", flush=True)
 
     real_world.run(
@@ -100,18 +106,20 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
     return played_rows
 
 
-def row_of(cell: ComparedRun) -> dict[str, Any]:
+def row_of(compared_run: ComparedRun) -> dict[str, Any]:
     """The row of a played story in the recorded results."""
-    scenario_run = cell.scenario_run
-    assert cell.simulated is not None
+    scenario_run = compared_run.scenario_run
+    assert compared_run.simulated is not None
     return {
-        "on": cell.on,
+        "on": compared_run.on,
         "animal": scenario_run.scenario.anomaly,
         "scenario": scenario_run.scenario.name,
         "run": scenario_run.run,
         "take": scenario_run.take,
-        "simulated": _verdicts(cell.simulated),
-        "real": f"not played: {cell.why_not}" if cell.real is None else _verdicts(cell.real),
+        "simulated": _verdicts(compared_run.simulated),
+        "real": f"not played: {compared_run.why_not}"
+        if compared_run.real is None
+        else _verdicts(compared_run.real),
     }
 
 

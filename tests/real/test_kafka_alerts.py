@@ -47,16 +47,16 @@ scrape_configs: [{job_name: kafka, static_configs: [{targets: ["127.0.0.1:%d"]}]
 def agent() -> Path:
     """Path of the jar of Prometheus' JMX exporter."""
 
-    def check(jars: Path) -> None:
-        if not list(jars.glob("jmx_prometheus_javaagent-*.jar")):
-            raise ApacheKafkaError(f"no exporter in {jars}")
+    def check(jar_directory: Path) -> None:
+        if not list(jar_directory.glob("jmx_prometheus_javaagent-*.jar")):
+            raise ApacheKafkaError(f"no exporter in {jar_directory}")
 
-    pom = POM.with_name("jmx") / "pom.xml"
+    pom_file = POM.with_name("jmx") / "pom.xml"
     folder = cached_jars(
-        pom, "jmx-exporter", "agent", description="Prometheus' exporter", check=check
+        pom_file, "jmx-exporter", "agent", description="Prometheus' exporter", check=check
     )
-    (jar,) = folder.glob("jmx_prometheus_javaagent-*.jar")
-    return jar
+    (jar_file,) = folder.glob("jmx_prometheus_javaagent-*.jar")
+    return jar_file
 
 
 def read_url(url: str) -> str:

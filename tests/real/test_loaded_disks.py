@@ -158,15 +158,15 @@ def test_operators_find_what_the_real_brokers_had_told(stage: Stage, server: Txn
     assert view.producers.keys() == told_producers.keys()
     assert {key[0].topic for key in differing_keys} <= {UNDECIDED}
     assert view.transactions == {
-        listing.transactional_id: (
-            listing.producer_id,
-            listing.producer_epoch,
-            listing.state,
-            listing.timeout_ms,
-            listing.start_time_ms,
-            tuple(sorted(listing.partitions)),
+        listed_transaction.transactional_id: (
+            listed_transaction.producer_id,
+            listed_transaction.producer_epoch,
+            listed_transaction.state,
+            listed_transaction.timeout_ms,
+            listed_transaction.start_time_ms,
+            tuple(sorted(listed_transaction.partitions)),
         )
-        for listing in stage.listed
+        for listed_transaction in stage.listed
     }
     hanging = {
         (transaction.place, transaction.producer_id, transaction.start_offset)
@@ -188,7 +188,7 @@ async def look(bootstrap: str, stage: Stage) -> OperatorView:
             [TopicPartition(*log_place) for log_place in log_places]
         )
         description_by_id = await admin.describe_transactions(
-            [listing.transactional_id for listing in stage.listed]
+            [listed_transaction.transactional_id for listed_transaction in stage.listed]
         )
         hanging = await admin.find_hanging(
             now_ms=cluster.clock.now_ms(), max_transaction_timeout_ms=MINUTE_MS
@@ -207,11 +207,11 @@ async def look(bootstrap: str, stage: Stage) -> OperatorView:
         },
         hanging={
             (
-                Place(*topic_and_partition(hanging_one.partition)),
-                hanging_one.producer.producer_id,
-                hanging_one.producer.txn_start_offset or 0,
+                Place(*topic_and_partition(hanging_transaction.partition)),
+                hanging_transaction.producer.producer_id,
+                hanging_transaction.producer.txn_start_offset or 0,
             )
-            for hanging_one in hanging
+            for hanging_transaction in hanging
         },
     )
 

@@ -192,8 +192,8 @@ def of_txnsim(url: str) -> Values:
     with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:
         text = answer.read().decode()
     samples: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
+    for metric in text_string_to_metric_families(text):
+        for sample in metric.samples:
             samples.setdefault(sample.name, []).append((sample.labels, sample.value))
 
     def by_api(name: str) -> dict[str, float]:
@@ -268,8 +268,8 @@ async def story(bootstrap: str, read: Callable[[], Values]) -> dict[str, Values]
             moments["a stray write was refused"] = read()
             await _write(late_producer, 1, HOUR_MS)
             moments["a transaction is late"] = read()
-            fetched = await fetch(cluster, TOPIC, 0, 0, max_wait_ms=WAITED_MS)
-            assert not fetched.records
+            fetch_result = await fetch(cluster, TOPIC, 0, 0, max_wait_ms=WAITED_MS)
+            assert not fetch_result.records
             await admin.describe_transactions(["nobody"])
             await admin.describe_producers([TopicPartition(TOPIC, 0)])
             moments["questions were asked"] = read()
@@ -299,9 +299,9 @@ async def _heal(admin: Admin) -> None:
     report = await survey(
         admin, now_ms=now_ms, partitions=[TopicPartition(TOPIC, 2)], older_than_ms=0
     )
-    (finding,) = report.findings
-    assert finding.verdict is OpenTxnStatus.HANGING
-    assert (await repair(admin, finding, now_ms=now_ms)).outcome is Outcome.REPAIRED
+    (judged_transaction,) = report.findings
+    assert judged_transaction.verdict is OpenTxnStatus.HANGING
+    assert (await repair(admin, judged_transaction, now_ms=now_ms)).outcome is Outcome.REPAIRED
 
 
 async def _wait_until_ended(admin: Admin) -> None:

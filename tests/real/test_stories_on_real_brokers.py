@@ -123,22 +123,22 @@ class SecuredKafka:
 
     def allow(self, *acls: AclBinding) -> None:
         """Add these ACLs."""
-        with RawConnection(self.kafka.bootstrap) as admin:
+        with RawConnection(self.kafka.bootstrap) as admin_connection:
             creations = [creation(binding) for binding in acls]
-            count_before = self._acls(admin)
-            answer = admin.ask(KEYS["CreateAcls"], 3, creations=creations)
+            count_before = self._acls(admin_connection)
+            answer = admin_connection.ask(KEYS["CreateAcls"], 3, creations=creations)
             assert {result.error_code for result in answer.results} == {ErrorCode.none}
             until(
-                lambda: self._acls(admin),
+                lambda: self._acls(admin_connection),
                 lambda count: count == count_before + len(acls),
                 "the ACLs are in force",
             )
 
     @staticmethod
-    def _acls(admin: RawConnection) -> int:
+    def _acls(admin_connection: RawConnection) -> int:
         return sum(
             len(resource.acls)
-            for resource in admin.ask(KEYS["DescribeAcls"], 3, **ANY_ACL).resources
+            for resource in admin_connection.ask(KEYS["DescribeAcls"], 3, **ANY_ACL).resources
         )
 
     def do(self, command: str, *, with_tls: bool = False) -> ToolResult:
@@ -155,9 +155,9 @@ class SecuredKafka:
 def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
     """The broker, with a guest who may play stories and may not clean up."""
     directory = tmp_path_factory.mktemp("secured")
-    stamp = directory / "stamp"
-    stamp.touch()  # its time is the present
-    authority = Authority(directory, now_ms=stamp.stat().st_mtime_ns // 1_000_000)
+    stamp_file = directory / "stamp"
+    stamp_file.touch()  # its time is the present
+    authority = Authority(directory, now_ms=stamp_file.stat().st_mtime_ns // 1_000_000)
     authority.issue("broker", hosts=("127.0.0.1",))
     with ApacheKafka(listeners=logins(directory, PASSWORDS)) as kafka:
         secured_kafka = SecuredKafka(kafka, directory)
@@ -166,12 +166,12 @@ def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredK
                 acl(
                     resource_type,
                     name,
-                    right,
+                    operation,
                     principal=f"User:{GUEST}",
                     pattern=PatternType.PREFIXED,
                 )
                 for resource_type, name, rights in RIGHTS_OF_GUEST
-                for right in rights
+                for operation in rights
             )
         )
         yield secured_kafka

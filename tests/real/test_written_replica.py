@@ -82,7 +82,7 @@ def written_replica(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writte
         ApacheKafka(brokers=2, directory=directory / "kafka", jvm_options=("-Xmx400m",)) as kafka,
     ):
         assert server.http is not None
-        idempotent = asyncio.run(fill(server.bootstrap))
+        idempotent_identity = asyncio.run(fill(server.bootstrap))
         asyncio.run(create_orders(kafka.bootstrap))
         data = tuple(home / "data" for home in kafka.homes)
         await_folders(data)
@@ -99,7 +99,7 @@ def written_replica(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writte
             url=server.http,
             data=data,
             written=directory / "own" / "broker-1",
-            idempotent=idempotent,
+            idempotent=idempotent_identity,
             views=(asyncio.run(look(kafka.bootstrap)), asyncio.run(look(server.bootstrap))),
         )
 
@@ -131,7 +131,7 @@ async def fill(bootstrap: str) -> ProducerIdAndEpoch:
                 await producer.send(
                     *topic_and_partition(IDEMPOTENT), b"plain", key=b"%d" % record_number
                 )
-            idempotent = producer.identity
+            idempotent_identity = producer.identity
         async with Producer(cluster, transactional_id="app") as producer:
             await producer.init_transactions()
             for record_number in range(6):
@@ -144,7 +144,7 @@ async def fill(bootstrap: str) -> ProducerIdAndEpoch:
         async with await begin_transaction(cluster, "behind") as producer:
             producer.send(*topic_and_partition(HANGING), b"behind")
             await producer.commit()
-    return idempotent
+    return idempotent_identity
 
 
 def topic_and_partition(partition: TopicPartition) -> tuple[str, int]:
@@ -187,8 +187,8 @@ async def read_partitions(
 
 
 def test_clients_find_the_same_in_both(written_replica: WrittenReplica) -> None:
-    real_view, simulated = written_replica.views
-    assert real_view == simulated
+    real_view, simulated_view = written_replica.views
+    assert real_view == simulated_view
     assert real_view.ends["READ_COMMITTED"][HANGING] < real_view.ends["READ_UNCOMMITTED"][HANGING]
     assert any(producer.txn_start_offset is not None for producer in real_view.producers[HANGING])
     hidden_count = len(real_view.records["READ_UNCOMMITTED"][IDEMPOTENT]) - len(
@@ -250,17 +250,17 @@ def test_the_idempotent_producer_goes_on_with_its_sequence(written_replica: Writ
                 for sequence in (13, 12, 12)
             ]
 
-    out_of_order, none = ErrorCode.out_of_order_sequence_number, ErrorCode.none
-    assert asyncio.run(ask(written_replica.real)) == [out_of_order, none, none]
-    assert asyncio.run(ask(written_replica.simulated)) == [out_of_order, none, none]
+    out_of_order_error, no_error = ErrorCode.out_of_order_sequence_number, ErrorCode.none
+    assert asyncio.run(ask(written_replica.real)) == [out_of_order_error, no_error, no_error]
+    assert asyncio.run(ask(written_replica.simulated)) == [out_of_order_error, no_error, no_error]
 
 
-async def send(cluster: Cluster, identity: ProducerIdAndEpoch, sequence: int) -> ErrorCode:
+async def send(cluster: Cluster, producer_identity: ProducerIdAndEpoch, sequence: int) -> ErrorCode:
     batch = build_batch(
         [Record(key=b"next", value=b"plain")],
         timestamp_ms=cluster.clock.now_ms(),
-        producer_id=identity.producer_id,
-        producer_epoch=identity.producer_epoch,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
         base_sequence=sequence,
     )
     leader = await cluster.leader(IDEMPOTENT)
@@ -300,9 +300,9 @@ def test_the_hanging_transaction_can_be_aborted_there(written_replica: WrittenRe
 def test_kafka_reads_the_metadata_that_lies_beside_the_replicas(
     written_replica: WrittenReplica,
 ) -> None:
-    (snapshot,) = written_replica.written.glob("__cluster_metadata-0/*.checkpoint")
+    (snapshot_file,) = written_replica.written.glob("__cluster_metadata-0/*.checkpoint")
     dump = ("org.apache.kafka.tools.DumpLogSegments", "--cluster-metadata-decoder")
-    result = run_kafka_tool(*dump, "--files", str(snapshot))
+    result = run_kafka_tool(*dump, "--files", str(snapshot_file))
     assert (result.code, result.stderr) == (0, "")
     assert "Could not" not in result.stdout
     for kind in ("FEATURE_LEVEL", "REGISTER_BROKER", "TOPIC", "PARTITION", "PRODUCER_IDS"):

@@ -163,22 +163,22 @@ async def _transaction(
     markers.
     """
     async with Producer(cluster, transactional_id=transactional_id) as producer:
-        identity = await producer.init_transactions()
+        producer_identity = await producer.init_transactions()
     identity_fields = {
-        "producer_id": identity.producer_id,
-        "producer_epoch": identity.producer_epoch,
+        "producer_id": producer_identity.producer_id,
+        "producer_epoch": producer_identity.producer_epoch,
     }
     add_request = TxnRequests(transactional_id, **identity_fields).add_partitions(
         partitions=(topic_partition,)
     )
-    answer = await _ask_until_settled(cluster, transactional_id, add_request, _added_error)
+    answered_error = await _ask_until_settled(cluster, transactional_id, add_request, _added_error)
     batch = build_batch(
         [Record(value=b"in it")],
         timestamp_ms=cluster.clock.now_ms(),
         base_sequence=0,
         is_transactional=True,
-        producer_id=identity.producer_id,
-        producer_epoch=identity.producer_epoch,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
     )
     version_range = VersionRange(PRODUCE, PRODUCE)
     produce_request = requests.produce(
@@ -196,11 +196,11 @@ async def _transaction(
             await _produce_until_settled(cluster, topic_partition, produce_request),
             times + 1,
         )
-    end = TxnRequests(transactional_id, **identity_fields).end(
+    end_request = TxnRequests(transactional_id, **identity_fields).end(
         committed=True, accepted_versions=VersionRange(0, 4)
     )
     end_error = await _ask_until_settled(
-        cluster, transactional_id, end, lambda reply: ErrorCode(reply.error_code)
+        cluster, transactional_id, end_request, lambda reply: ErrorCode(reply.error_code)
     )
     outcome = "completed"
     async with Producer(cluster, transactional_id=transactional_id) as producer:
@@ -209,7 +209,7 @@ async def _transaction(
         except ClientError:
             outcome = "not completed"  # its markers do not arrive
     return [
-        f"added: {answer.name}",
+        f"added: {answered_error.name}",
         f"produced: {produce_error.name}",
         f"ended: {end_error.name}",
         outcome,
@@ -256,11 +256,14 @@ async def _follow_each_other(cluster: Cluster, admin: Admin) -> None:
     for topic_partition in leader_by_partition:
         await admin.wait_for_topic(topic_partition.topic)
     replicas = {
-        topic_partition: (leader, *(follower for follower in BROKERS if follower != leader))
+        topic_partition: (
+            leader,
+            *(follower_id for follower_id in BROKERS if follower_id != leader),
+        )
         for topic_partition, leader in leader_by_partition.items()
     }
-    change = requests.alter_partition_reassignments(replicas, timeout_ms=30_000)
-    answer = await cluster.ask_any(change)
+    change_request = requests.alter_partition_reassignments(replicas, timeout_ms=30_000)
+    answer = await cluster.ask_any(change_request)
     assert answer.error_code == 0, answer
     for topic_partition in leader_by_partition:
         while len((await admin.describe_partition(topic_partition)).isr) < len(BROKERS):

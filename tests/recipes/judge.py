@@ -174,9 +174,10 @@ class Judge:
         async def ask(
             cluster: Cluster,
         ) -> tuple[list[ConsumedRecord], dict[TopicPartition, int]]:
-            (view,) = await Admin(cluster).describe_topics([topic])
+            (topic_metadata,) = await Admin(cluster).describe_topics([topic])
             partitions = [
-                TopicPartition(topic, partition.partition) for partition in view.partitions
+                TopicPartition(topic, partition.partition)
+                for partition in topic_metadata.partitions
             ]
             listed_offsets = await list_offsets(
                 cluster, dict.fromkeys(partitions, LATEST_TIMESTAMP), isolation=isolation

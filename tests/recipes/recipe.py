@@ -43,10 +43,10 @@ def _kafkajs(lab: Lab) -> str:
     tests on a cluster that was there before, then on one that they start themselves.
     """
     node = tool("node", NODE, RecipeError)
-    project = node_project(RECIPES / "kafkajs")
-    lab.run([node, "--test"], directory=project)
+    project_folder = node_project(RECIPES / "kafkajs")
+    lab.run([node, "--test"], directory=project_folder)
     receipts = _receipts(lab, 20, end_count=3)
-    lab.run([node, "--test"], directory=project, environment=outside())
+    lab.run([node, "--test"], directory=project_folder, environment=outside())
     return receipts
 
 
@@ -55,10 +55,12 @@ def _confluentjs(lab: Lab) -> str:
     The brokers of its tests are those that the helper starts.
     """
     node = tool("node", NODE, RecipeError)
-    helper = REPOSITORY / "helpers" / "node"
-    project = node_project(RECIPES / "confluentjs", helper=helper, runs_build_scripts=True)
+    helper_file = REPOSITORY / "helpers" / "node"
+    project_folder = node_project(
+        RECIPES / "confluentjs", helper_file=helper_file, runs_build_scripts=True
+    )
     tests = [node, "--test", "receipts.test.mjs"]  # the helper beside it has tests of its own
-    output = lab.run(tests, directory=project, environment=outside())
+    output = lab.run(tests, directory=project_folder, environment=outside())
     if "pass 2" not in re.findall(r"pass \d+", output):
         raise RecipeError(f"fewer than 2 tests ran:\n{output}")
     return "2 tests passed"
@@ -103,11 +105,11 @@ def _quix(lab: Lab) -> str:
     """Quix Streams: exactly-once processing, by a service that fails and is started again. The test
     on a cluster that was there before, then on one that it starts itself.
     """
-    project = python_project(RECIPES / "quix")
-    python = str(project / "venv" / "bin" / "python")
-    lab.run([python, *_PYTEST], directory=project)
+    project_folder = python_project(RECIPES / "quix")
+    python = str(project_folder / "venv" / "bin" / "python")
+    lab.run([python, *_PYTEST], directory=project_folder)
     receipts = _receipts(lab, 20, must_abort=False)
-    lab.run([python, *_PYTEST], directory=project, environment=outside())
+    lab.run([python, *_PYTEST], directory=project_folder, environment=outside())
     return receipts
 
 
@@ -131,10 +133,10 @@ def _share(lab: Lab) -> str:
 
 def _pytest(lab: Lab, folder: str, test: str) -> None:
     """Run a test of a project in Python on the lab's cluster, then on one that it starts."""
-    project = python_project(RECIPES / folder)
-    command = [str(project / "venv" / "bin" / "python"), *_PYTEST[:-1], test]
-    lab.run(command, directory=project)
-    lab.run(command, directory=project, environment=outside())
+    project_folder = python_project(RECIPES / folder)
+    command = [str(project_folder / "venv" / "bin" / "python"), *_PYTEST[:-1], test]
+    lab.run(command, directory=project_folder)
+    lab.run(command, directory=project_folder, environment=outside())
 
 
 def _under_junit(lab: Lab, folder: str, *, log_level: str) -> None:

@@ -74,7 +74,7 @@ down: in two minutes that is a third of them for a third of the time. So of file
 """
 
 
-def sample(pid: int, counts: Path, at_s: float, held_before_mib: float = 0.0) -> Sample:
+def sample(pid: int, counts_file: Path, at_s: float, held_before_mib: float = 0.0) -> Sample:
     """Look at a server.
 
     Args:
@@ -91,8 +91,8 @@ def sample(pid: int, counts: Path, at_s: float, held_before_mib: float = 0.0) ->
         int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")
     )
     own_figures: dict[str, Any] = {"tasks": 0, "gap_ms": 0.0, "busy_ms": 0.0, "held": []}
-    if counts.exists():
-        own_figures = json.loads(counts.read_text())
+    if counts_file.exists():
+        own_figures = json.loads(counts_file.read_text())
     held_mib = (
         sum(
             cluster_counts["trace_bytes"] + cluster_counts["logs_bytes"]
@@ -128,7 +128,7 @@ def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float
     Medians of a fifth of the run each: a broker that is down for a moment does not count. Of peaks
     the highest of the first half, and of the second.
     """
-    values = [float(getattr(moment, bound.figure)) for moment in samples]
+    values = [float(getattr(sample, bound.figure)) for sample in samples]
     if bound.is_peak:
         middle = max(1, len(values) // 2)
         early_value, late_value = max(values[:middle]), max(values[-middle:])
@@ -157,8 +157,8 @@ def figures_left_behind(rest_samples: RestSamples) -> list[str]:
     findings = []
     for bound in BOUNDS:
         figure_before, figure_after = (
-            getattr(moment, bound.figure)
-            for moment in (rest_samples.sample_before, rest_samples.sample_after)
+            getattr(sample, bound.figure)
+            for sample in (rest_samples.sample_before, rest_samples.sample_after)
         )
         if bound.at_rest is not None and figure_after > figure_before + bound.at_rest:
             findings.append(
@@ -175,7 +175,7 @@ def has_come_to_rest(rest_samples: RestSamples) -> bool:
 
 def plot(samples: Sequence[Sample], figure: str) -> list[str]:
     """A figure over time, as lines of text; each column is the greatest value of its time."""
-    values = [float(getattr(moment, figure)) for moment in samples]
+    values = [float(getattr(sample, figure)) for sample in samples]
     width = min(COLUMNS, len(values))
     columns = [
         max(

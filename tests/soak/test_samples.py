@@ -60,11 +60,13 @@ def test_what_logs_keep_is_no_leak() -> None:
 
 
 def test_what_was_freed_stays_with_the_process(tmp_path: Path) -> None:
-    counts = tmp_path / "counts.json"
+    counts_file = tmp_path / "counts.json"
     cluster_counts = {"trace_bytes": 0, "logs_bytes": 3 << 20, "segments": 2}
-    counts.write_text(json.dumps({"tasks": 1, "gap_ms": 0, "busy_ms": 0, "held": [cluster_counts]}))
-    sample_now = sample(os.getpid(), counts, 1.0)
-    sample_later = sample(os.getpid(), counts, 2.0, held_before_mib=10.0)
+    counts_file.write_text(
+        json.dumps({"tasks": 1, "gap_ms": 0, "busy_ms": 0, "held": [cluster_counts]})
+    )
+    sample_now = sample(os.getpid(), counts_file, 1.0)
+    sample_later = sample(os.getpid(), counts_file, 2.0, held_before_mib=10.0)
     assert (sample_now.held_mib, sample_now.segments) == (3.0, 2)
     assert sample_now.own_mib == pytest.approx(sample_now.memory_mib - 3)
     assert sample_later.own_mib == pytest.approx(sample_later.memory_mib - 10)

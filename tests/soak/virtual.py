@@ -230,7 +230,7 @@ def play_seed(
     transaction_version: int = 2,
     trouble_count: int = TROUBLES,
     member_count: int = 0,
-    trace: Path | None = None,
+    trace_file: Path | None = None,
 ) -> VirtualSoak:
     """Play a seed.
 
@@ -245,8 +245,8 @@ def play_seed(
     async def soak(cluster: VirtualCluster) -> VirtualSoak:
         virtual_soak = VirtualSoak(cluster, trouble_count=trouble_count, member_count=member_count)
         await virtual_soak.run()
-        if trace is not None:
-            with trace.open("wb") as file:
+        if trace_file is not None:
+            with trace_file.open("wb") as file:
                 cluster.env.tracer.export(file.write)
         return virtual_soak
 
@@ -256,7 +256,7 @@ def play_seed(
         level=transaction_version,
         latency_us=LATENCY_US,
         topics=((TOPIC, PARTITIONS),),
-        trace_level=TraceLevel.OFF if trace is None else TraceLevel.FULL,
+        trace_level=TraceLevel.OFF if trace_file is None else TraceLevel.FULL,
         **SETTINGS,
     )
 
@@ -277,7 +277,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             seed,
             transaction_version=options.level,
             member_count=options.members,
-            trace=options.trace,
+            trace_file=options.trace,
         )
         wrong_transactions = (*soak.open, *soak.astray)
         failed_seed_count += bool(wrong_transactions)

@@ -155,15 +155,15 @@ def test_a_segment_that_retention_has_taken_meanwhile_is_refused_or_passed_over(
     def count(**options: str) -> int:
         reader: Any = source(logs, **options).reader(schema_of("batches"))
         tasks = reader.partitions()
-        retained_log = logs / "payments-3" / "00000000000000000000.log"
-        file_bytes = retained_log.read_bytes()
-        retained_log.unlink()
+        retained_log_file = logs / "payments-3" / "00000000000000000000.log"
+        file_bytes = retained_log_file.read_bytes()
+        retained_log_file.unlink()
         try:
             return sum(
                 record_batch.num_rows for task in tasks for record_batch in reader.read(task)
             )
         finally:
-            retained_log.write_bytes(file_bytes)
+            retained_log_file.write_bytes(file_bytes)
 
     with pytest.raises(MissingLogFileError, match=r"payments-3/0{20}\.log is gone.*load again"):
         count()

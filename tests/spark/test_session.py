@@ -215,10 +215,10 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
     ]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(segment_of(acts))
-    bounds = ScanLimits(fragments_max=4096)
-    (table,) = batch_rows(path, on_damage=print, limits=bounds)
-    list(fragment_rows(path, on_damage=print, limits=bounds))
-    list(ending_rows(path, on_damage=print, limits=bounds))
+    scan_limits = ScanLimits(fragments_max=4096)
+    (table,) = batch_rows(path, on_damage=print, limits=scan_limits)
+    list(fragment_rows(path, on_damage=print, limits=scan_limits))
+    list(ending_rows(path, on_damage=print, limits=scan_limits))
     assert crcs_are_right(path, table).all()
     assert signatures() == signatures_before
 
@@ -249,10 +249,10 @@ def test_it_ends_as_pysparks_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
 def jvm_keeps(monkeypatch: pytest.MonkeyPatch) -> object:
     """Set the session that the JVM keeps for this thread."""
     jvm_value = object()
-    named_session = MagicMock()
-    named_session.getActiveSession.return_value.get.return_value = jvm_value
+    session_mock = MagicMock()
+    session_mock.getActiveSession.return_value.get.return_value = jvm_value
     monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(_jvm=None))
-    monkeypatch.setattr(SparkSession, "_get_j_spark_session_class", lambda _jvm: named_session)
+    monkeypatch.setattr(SparkSession, "_get_j_spark_session_class", lambda _jvm: session_mock)
     return jvm_value
 
 

@@ -170,16 +170,16 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     assert rows == [
         row
         for share in shares_of(cut_options, RowScope(), FILES_OF_TABLE[name])
-        for part in rows_of(share, job)
-        for row in part.in_schema(schema).to_pylist()
+        for row_part in rows_of(share, job)
+        for row in row_part.in_schema(schema).to_pylist()
     ]
-    index = path.with_suffix(".index")
-    index.write_bytes(index.read_bytes()[::-1])
+    index_file = path.with_suffix(".index")
+    index_file.write_bytes(index_file.read_bytes()[::-1])
     assert [
         row
         for share in shares_of(cut_options, RowScope(), FILES_OF_TABLE[name])
-        for part in rows_of(share, job)
-        for row in part.in_schema(schema).to_pylist()
+        for row_part in rows_of(share, job)
+        for row in row_part.in_schema(schema).to_pylist()
     ] == rows, "a wrong index parts it otherwise, and loses nothing"
 
 
@@ -257,16 +257,16 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
 ) -> None:
     folder = replica(broker_dir(tmp_path, is_clean=False), busy_log())
     (tmp_path / names.FileName.RECOVERY_POINTS).write_text(encode_offsets({}))
-    damaged_log = logs_of(folder)[2]
-    overwrite(damaged_log, damaged_log.stat().st_size - 5, b"!")
+    damaged_log_file = logs_of(folder)[2]
+    overwrite(damaged_log_file, damaged_log_file.stat().st_size - 5, b"!")
     table_options = options(tmp_path, name, taskBytes="1", ignoreCorruptFiles="true")
     schema = TABLES[name].arrow()
     job = TableJob(options=table_options, columns=tuple(schema.names))
 
     def plan_reads() -> tuple[int, list[dict[str, object]]]:
         shares = shares_of(table_options, RowScope(), FILES_OF_TABLE[name])
-        parts = [part for share in shares for part in rows_of(share, job)]
-        rows = [row for part in parts for row in part.in_schema(schema).to_pylist()]
+        parts = [row_part for share in shares for row_part in rows_of(share, job)]
+        rows = [row for row_part in parts for row in row_part.in_schema(schema).to_pylist()]
         return sum(bool(share.segments) for share in shares), rows
 
     together, expected = plan_reads()
@@ -312,10 +312,10 @@ def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
     tmp_path: Path,
 ) -> None:
     broker_dir(tmp_path)
-    reads = NeededFiles(reads_log_dirs=True)
+    needed_files = NeededFiles(reads_log_dirs=True)
 
     def plan_reads(row_scope: RowScope, **settings: str) -> list[str]:
-        shares = shares_of(options(tmp_path, **settings), row_scope, reads)
+        shares = shares_of(options(tmp_path, **settings), row_scope, needed_files)
         return [log_dir for share in shares for log_dir in share.log_dirs]
 
     assert plan_reads(RowScope()) == [str(tmp_path)]

@@ -77,8 +77,8 @@ class BrokerDir:
 
     def kill(self) -> Path:
         """Write what a killed broker leaves: checkpoints, and no clean-shutdown file."""
-        checkpoint = self.path / names.FileName.HIGH_WATERMARKS
-        checkpoint.write_text(encode_offsets(self._offsets))
+        checkpoint_file = self.path / names.FileName.HIGH_WATERMARKS
+        checkpoint_file.write_text(encode_offsets(self._offsets))
         return self.path
 
 

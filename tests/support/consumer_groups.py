@@ -89,9 +89,9 @@ class ConsumerDriver:
             member_epoch=epoch,
             **values,  # type: ignore[arg-type]
         )
-        refusal = self.protocol.check(command)
-        if refusal is not None:
-            return refusal
+        rejection = self.protocol.check(command)
+        if rejection is not None:
+            return rejection
         if epoch < 0:
             return self.take(self.protocol.leave(self.group, command, image=self.image))
         return self.take(

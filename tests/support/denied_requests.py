@@ -61,8 +61,8 @@ def denials() -> Iterator[Denial]:
             is_denied=True,
         )
     for api, version, values, operation, _path, granted in PARTS:
-        right = acl(ResourceType.TOPIC, "orders", operation)
-        for granted_acls in ((*granted,), (*granted, right)):
+        acl_binding = acl(ResourceType.TOPIC, "orders", operation)
+        for granted_acls in ((*granted,), (*granted, acl_binding)):
             if granted_acls:
                 yield _denial(
                     api,

@@ -129,10 +129,15 @@ def _answer(broker: dict[str, str], group: dict[str, str], file: Path) -> Answer
 
 def ask_kafka(questions: Sequence[Question]) -> list[Answer]:
     """The answers of Kafka's classes to the questions."""
-    libs = kafka_libs()
-    classes = java_classes([_SOURCE], name="groups", libs=libs)
+    libs_directory = kafka_libs()
+    class_directory = java_classes([_SOURCE], name="groups", libs_directory=libs_directory)
     process = subprocess.run(
-        [tool("java", "GroupConfig needs it"), "-cp", f"{classes}:{libs}/*", "GroupConfigJudge"],
+        [
+            tool("java", "GroupConfig needs it"),
+            "-cp",
+            f"{class_directory}:{libs_directory}/*",
+            "GroupConfigJudge",
+        ],
         input="".join(f"{json.dumps(question)}\n" for question in questions),
         capture_output=True,
         text=True,

@@ -116,9 +116,9 @@ class ListLog:
         await event.wait()
         return self.failure
 
-    def release(self, failure: ErrorCode = ErrorCode.none) -> None:
-        self.is_held, self.failure = False, failure
-        if not failure:
+    def release(self, failure_error: ErrorCode = ErrorCode.none) -> None:
+        self.is_held, self.failure = False, failure_error
+        if not failure_error:
             self.high_watermark = self.end
         for event in self._released:
             event.set()
@@ -274,10 +274,10 @@ class GroupBench:
 
     def heartbeat(self, member_id: str, generation: int = 1, *, group_id: str = GROUP) -> ErrorCode:
         """Send a Heartbeat; return the error."""
-        refusal = self.groups.heartbeat(
+        rejection = self.groups.heartbeat(
             Heartbeat(group_id=group_id, generation=generation, member_id=member_id)
         )
-        return ErrorCode.none if refusal is None else refusal.error
+        return ErrorCode.none if rejection is None else rejection.error
 
     async def leave(self, member_id: str, *, group_id: str = GROUP) -> Any:
         """Send a LeaveGroup of one member."""

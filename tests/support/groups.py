@@ -116,7 +116,7 @@ class ClassicDriver:
         self, member_id: str, *, generation: int | None = None, instance: str | None = None
     ) -> ErrorCode:
         """Send a Heartbeat; return the error."""
-        refusal, effects = self.protocol.heartbeat(
+        rejection, effects = self.protocol.heartbeat(
             self.group,
             Heartbeat(
                 group_id=GROUP,
@@ -126,7 +126,7 @@ class ClassicDriver:
             ),
         )
         self.take(effects)
-        return ErrorCode.none if refusal is None else refusal.error
+        return ErrorCode.none if rejection is None else rejection.error
 
     def leave(self, *members: tuple[str, str | None]) -> LeaveReply:
         """Send a LeaveGroup."""

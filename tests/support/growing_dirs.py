@@ -85,13 +85,13 @@ class GrowingDir:
 
 
 def _encode_commit(turn: int) -> bytes:
-    commit = OffsetCommitted(
+    committed_offset = OffsetCommitted(
         group_id="readers",
         topic_partition=TopicPartition("orders", 0),
         position=turn,
         commit_timestamp_ms=turn,
     )
-    records: list[GroupRecord] = [commit, ClassicGroupStored(group_id="readers")]
+    records: list[GroupRecord] = [committed_offset, ClassicGroupStored(group_id="readers")]
     return assign(
         encode_batch(records, now_ms=turn), base_offset=turn * len(records), leader_epoch=0
     )
@@ -110,18 +110,18 @@ def _encode_share_update(turn: int) -> bytes:
 
 def _follow(newer_folder: Path, path: Path) -> None:
     """Update a directory to the state of a newer one that extends it."""
-    for source in sorted(newer_folder.rglob("*")):
-        target = path / source.relative_to(newer_folder)
-        if source.is_dir():
-            target.mkdir(exist_ok=True)
-        elif source.suffix == names.Suffix.LOG:
-            size_before = target.stat().st_size if target.exists() else 0
-            with target.open("ab") as file:
-                file.write(source.read_bytes()[size_before:])
+    for source_path in sorted(newer_folder.rglob("*")):
+        target_path = path / source_path.relative_to(newer_folder)
+        if source_path.is_dir():
+            target_path.mkdir(exist_ok=True)
+        elif source_path.suffix == names.Suffix.LOG:
+            size_before = target_path.stat().st_size if target_path.exists() else 0
+            with target_path.open("ab") as file:
+                file.write(source_path.read_bytes()[size_before:])
         else:
-            temporary_file = target.with_name(f"{target.name}.tmp")
-            temporary_file.write_bytes(source.read_bytes())
-            os.replace(temporary_file, target)
+            temporary_file = target_path.with_name(f"{target_path.name}.tmp")
+            temporary_file.write_bytes(source_path.read_bytes())
+            os.replace(temporary_file, target_path)
     for old_path in sorted(path.rglob("*")):
         if not (newer_folder / old_path.relative_to(path)).exists():
             old_path.unlink()  # a snapshot that another one has taken the place of

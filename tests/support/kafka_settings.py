@@ -74,18 +74,18 @@ def table_facts(release: Release) -> FactsByName:
     """The settings of a release, from our table."""
     return {
         (scope, row.name): {
-            "type": facts.type,
-            "default": facts.default,
-            "internal": facts.internal,
-            "valid": facts.valid,
-            "importance": facts.importance,
-            "update": facts.update.value,
-            "synonyms": [*facts.synonyms],
+            "type": setting_row.type,
+            "default": setting_row.default,
+            "internal": setting_row.internal,
+            "valid": setting_row.valid,
+            "importance": setting_row.importance,
+            "update": setting_row.update.value,
+            "synonyms": [*setting_row.synonyms],
         }
         for scope in SCOPES
         for row in setting_rows(scope).values()
         if row.is_in(release.rules)
-        for facts in [row.facts_in(release.rules)]
+        for setting_row in [row.facts_in(release.rules)]
     }
 
 

@@ -270,7 +270,9 @@ def consume(log: PartitionLog, start: int = 0) -> list[bytes]:
 def _delivered_values(read: LogRead, start: int) -> list[bytes]:
     """Skip batches of aborted transactions and markers (KafkaConsumer's CompletedFetch)."""
     assert read.aborted is not None
-    pending_aborts = sorted((entry.first_offset, entry.producer_id) for entry in read.aborted)
+    pending_aborts = sorted(
+        (aborted_txn.first_offset, aborted_txn.producer_id) for aborted_txn in read.aborted
+    )
     skipped: set[int] = set()
     values: list[bytes] = []
     for batch_data in read.records:

@@ -35,8 +35,8 @@ consumer.close()
 class LessonProgram:
     """The lesson's program, run against one cluster."""
 
-    def __init__(self, program: Path, *, bootstrap: str, http: str) -> None:
-        self.program = program
+    def __init__(self, program_file: Path, *, bootstrap: str, http: str) -> None:
+        self.program = program_file
         self._bootstrap = bootstrap
         self._http = http
 

@@ -69,10 +69,10 @@ def shown_names() -> frozenset[tuple[str, str]]:
     """Pairs (module, name) that pages import or mention; the name is empty for a whole module."""
     modules = {_module_of(path) for path in (ROOT / "sim").rglob("*.py")}
     pairs: set[tuple[str, str]] = set()
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        if "contributing" in page.parts or page.name == "public-api.md":
+    for page_file in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        if "contributing" in page_file.parts or page_file.name == "public-api.md":
             continue
-        page_text = page.read_text("utf-8")
+        page_text = page_file.read_text("utf-8")
         for module, names in re.findall(r"^from (txnsim[\w.]*) import ([\w, ]+)$", page_text, re.M):
             pairs |= {(module, name) for name in names.split(", ")}
         for dotted in re.findall(r"`(txnsim\w*(?:\.\w+)+)`", page_text):
@@ -105,8 +105,8 @@ def _docstring(module: str, name: str) -> str:
     """
     path = ROOT / "sim" / module.replace(".", "/")
     path = path.with_suffix(".py") if not path.is_dir() else path / "__init__.py"
-    tree = ast.parse(path.read_text("utf-8"))
-    for node in (tree, *tree.body) if name else (tree,):
+    module_tree = ast.parse(path.read_text("utf-8"))
+    for node in (module_tree, *module_tree.body) if name else (module_tree,):
         match node:
             case ast.ImportFrom(module=str(origin), names=names):
                 if name in {alias.name for alias in names}:

@@ -49,9 +49,13 @@ class WireClient:
         message = codec.request_class(METADATA, METADATA_VERSION)(topics=())
         return self.frame(METADATA, METADATA_VERSION, message)
 
-    def produce(self, tp: TopicPartition, *, acks: int = 1, value: bytes = b"v") -> bytes:
+    def produce(
+        self, topic_partition: TopicPartition, *, acks: int = 1, value: bytes = b"v"
+    ) -> bytes:
         """A Produce request of one plain record."""
-        request = requests.produce({tp: plain(record_value=value)}, topic_ids={}, acks=acks)
+        request = requests.produce(
+            {topic_partition: plain(record_value=value)}, topic_ids={}, acks=acks
+        )
         message = request.build(codec.request_schema(PRODUCE, PRODUCE_VERSION))
         return self.frame(PRODUCE, PRODUCE_VERSION, message)
 

@@ -208,16 +208,16 @@ class ReplicaBench:
 
     def lead(self, broker_id: BrokerId, *, isr: tuple[BrokerId, ...] | None = None) -> None:
         """Make a broker the leader of a new epoch, optionally with another ISR."""
-        partition_before = self.partition
+        image_before = self.partition
         self.publish(
             self.image.with_partition(
                 TP,
                 msgspec.structs.replace(
-                    partition_before,
+                    image_before,
                     leader=broker_id,
-                    leader_epoch=LeaderEpoch(partition_before.leader_epoch + 1),
-                    partition_epoch=partition_before.partition_epoch + 1,
-                    isr=partition_before.isr if isr is None else isr,
+                    leader_epoch=LeaderEpoch(image_before.leader_epoch + 1),
+                    partition_epoch=image_before.partition_epoch + 1,
+                    isr=image_before.isr if isr is None else isr,
                 ),
             )
         )

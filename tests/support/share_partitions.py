@@ -61,8 +61,8 @@ def load_partition(
         batches.append(StateBatch(*bounds(offset_range), int(delivery_state), int(count)))
     partition = new_partition(rules)
     partition.start_loading()
-    answer = ShareState(key=KEY, state_epoch=7, start_offset=start, batches=tuple(batches))
-    assert not isinstance(partition.load(answer, -1, settings), Rejection)
+    share_state = ShareState(key=KEY, state_epoch=7, start_offset=start, batches=tuple(batches))
+    assert not isinstance(partition.load(share_state, -1, settings), Rejection)
     return partition
 
 

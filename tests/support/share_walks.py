@@ -64,8 +64,8 @@ class Player:
         batches = tuple(
             StateBatch(*map(int, batch_text.split(":"))) for batch_text in arguments[6:]
         )
-        read = ShareState(key=KEY, start_offset=start, batches=batches)
-        letters = self.partition.load(read, -1, self.settings)
+        read_state = ShareState(key=KEY, start_offset=start, batches=batches)
+        letters = self.partition.load(read_state, -1, self.settings)
         assert not isinstance(letters, Rejection)
         self.letters: list[DeadLetter] = list(letters)
         self.writes: dict[int, int] = {}
@@ -103,8 +103,8 @@ class Player:
         if isinstance(acquired, Rejection):
             return f"!{acquired.error.name.upper()} {acquired.reason}"
         arguments = tuple(
-            f" {locked.first_offset}-{locked.last_offset}:{locked.delivery_count}"
-            for locked in acquired.ranges
+            f" {locked_range.first_offset}-{locked_range.last_offset}:{locked_range.delivery_count}"
+            for locked_range in acquired.ranges
         )
         return f"{acquired.count}{''.join(arguments)}"
 
@@ -138,12 +138,12 @@ class Player:
 
     def _answer(self, _: int, number: str, error: str) -> str:
         token = self.writes.pop(int(number))
-        outcome = self.partition.conclude(token, int(error), "text", self.now_ms)
-        self.letters += outcome.dead_letters
+        concluded_write = self.partition.conclude(token, int(error), "text", self.now_ms)
+        self.letters += concluded_write.dead_letters
         return _map(
             {
                 offset: f"{letter.delivery_count}:{letter.reason}"
-                for letter in outcome.dead_letters
+                for letter in concluded_write.dead_letters
                 for offset in range(letter.first_offset, letter.last_offset + 1)
             }
         )
@@ -385,9 +385,13 @@ def play_walks(seeds: Sequence[int]) -> list[tuple[str, str]]:
 
 def ask_kafka(lines: Sequence[str]) -> list[str]:
     """The answers of Kafka's SharePartition to the lines."""
-    libs = kafka_libs()
-    classes = java_classes([_SOURCE], name="share", libs=libs)
-    command = [tool("java", "SharePartition needs it"), "-cp", f"{classes}:{libs}/*"]
+    libs_directory = kafka_libs()
+    class_directory = java_classes([_SOURCE], name="share", libs_directory=libs_directory)
+    command = [
+        tool("java", "SharePartition needs it"),
+        "-cp",
+        f"{class_directory}:{libs_directory}/*",
+    ]
     process = subprocess.run(
         [*command, "kafka.server.share.ShareJudge"],
         input="".join(f"{line}\n" for line in lines),

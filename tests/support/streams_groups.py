@@ -95,9 +95,9 @@ class StreamsDriver:
     def send(self, member_id: str, epoch: int, **request_fields: Any) -> StreamsReply | Rejection:
         """Send a heartbeat. By default each member is in a process of its own."""
         command = heartbeat(member_id, epoch, **request_fields)
-        refusal = self.protocol.check(command)
-        if refusal is not None:
-            return refusal
+        rejection = self.protocol.check(command)
+        if rejection is not None:
+            return rejection
         group = self.group
         if epoch < 0:
             return self.take(group, self.protocol.leave(group, command))
@@ -183,20 +183,24 @@ class StreamsDriver:
 
 
 def heartbeat(
-    member_id: str, epoch: int, *, owned: Tasks | None = None, **request_fields: Any
+    member_id: str, epoch: int, *, owned_tasks: Tasks | None = None, **request_fields: Any
 ) -> StreamsHeartbeat:
     """A heartbeat; with epoch 0 it has all fields that joining needs."""
     base: dict[str, Any] = {}
     if epoch == 0:
-        owned = owned or Tasks()
+        owned_tasks = owned_tasks or Tasks()
         base = {
             "rebalance_timeout_ms": 1_000,
             "topology": (0, COUNTING),
             "process_id": f"p-{member_id}",
             "client_tags": {},
         }
-    if owned is not None:
-        base |= {"active": owned.active, "standby": owned.standby, "warmup": owned.warmup}
+    if owned_tasks is not None:
+        base |= {
+            "active": owned_tasks.active,
+            "standby": owned_tasks.standby,
+            "warmup": owned_tasks.warmup,
+        }
     return StreamsHeartbeat(
         **{
             "group_id": GROUP,

@@ -221,19 +221,23 @@ DEFS: Final = (
 
 def svg(picture: Picture) -> str:
     """The SVG of one picture."""
-    run = run_of(picture.name)
-    state = state_at(run.events, run.nodes, level=run.level)
+    recording = run_of(picture.name)
+    state = state_at(recording.events, recording.nodes, level=recording.level)
     body: list[str] = []
     y = 58
     for name, entry in sorted(state.transactions.items()):
         if entry["partitions"] or entry["state"] != "Empty" or entry["epoch"] > 0:
             y = _coordinator(body, y, state, name, entry)
     for tp in picture.tape:
-        y = _partition(body, y, run, state, tp)
+        y = _partition(body, y, recording, state, tp)
     for group, offset in sorted(state.offsets.items()):
         body.append(_text(LEFT, y + 16, f"{group}: position {offset}, pending"))
         y += 28
-    sentences = [sentence for sentence in story(run.events, run.nodes) if not sentence.is_narrated]
+    sentences = [
+        sentence
+        for sentence in story(recording.events, recording.nodes)
+        if not sentence.is_narrated
+    ]
     body.append(_text(LEFT, y + 12, "What happened last", "b"))
     y += 20
     for sentence in sentences[-HAPPENED:]:

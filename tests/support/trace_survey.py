@@ -131,11 +131,11 @@ class Survey:
                 self.orphans[_name(event)] += 1
                 self.examples.setdefault(_name(event), f"{name}: {event.i} at {nodes[event.n]}")
             if event.k in WALKED_BACK:
-                end = chain(events, event)[-1]
-                if is_root(end, nodes[end.n]):
-                    self.roots[f"{event.k} <- {_name(end)}"] += 1
+                end_event = chain(events, event)[-1]
+                if is_root(end_event, nodes[end_event.n]):
+                    self.roots[f"{event.k} <- {_name(end_event)}"] += 1
                 else:
-                    self.strays[f"{event.k} <- {_name(end)}"] += 1
+                    self.strays[f"{event.k} <- {_name(end_event)}"] += 1
             if event.k in RULED and data(event).get("rule") not in rules():
                 self.unruled[f"{event.k} {data(event).get('rule')}"] += 1
             for field, spelling in SPELLINGS.items():

@@ -36,7 +36,7 @@ def entry(
     last_epoch: int = -1,
     prev_pid: int | None = None,
     next_pid: int = -1,
-    pending: TransactionState | None = None,
+    pending_state: TransactionState | None = None,
     partitions: frozenset[TopicPartition] | None = None,
     start_ms: int | None = None,
     update_ms: int = NOW_MS - 500,
@@ -62,7 +62,7 @@ def entry(
         start_timestamp_ms=start_ms,
         last_update_timestamp_ms=update_ms,
         client_version=client_version,
-        pending_state=pending,
+        pending_state=pending_state,
         has_failed_epoch_fence=has_failed_fence,
     )
 

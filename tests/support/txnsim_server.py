@@ -33,8 +33,8 @@ class TxnsimServerError(Exception):
 
 def installed_txnsim() -> Path:
     """The command beside this interpreter, else the one of the repository's environment."""
-    sibling = Path(sys.executable).with_name("txnsim")
-    return sibling if sibling.exists() else _REPOSITORY / ".venv" / "bin" / "txnsim"
+    sibling_path = Path(sys.executable).with_name("txnsim")
+    return sibling_path if sibling_path.exists() else _REPOSITORY / ".venv" / "bin" / "txnsim"
 
 
 class TxnsimServer(ManagedResource):

@@ -90,16 +90,18 @@ async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: 
     leader = LeaderBench(
         cluster().with_topic(topic(name, partition(1, replicas=(1,)), partition(2)))
     )
-    led_partition, not_led = TopicPartition(name, 0), TopicPartition(name, 1)
-    refusal = E.invalid_topic_exception
-    assert await errors(leader, produce(part(led_partition), part(not_led))) == {
-        led_partition: refusal,
-        not_led: refusal,
+    led_partition, unled_partition = TopicPartition(name, 0), TopicPartition(name, 1)
+    refusal_error = E.invalid_topic_exception
+    assert await errors(leader, produce(part(led_partition), part(unled_partition))) == {
+        led_partition: refusal_error,
+        unled_partition: refusal_error,
     }
-    allowed = produce(part(led_partition), part(not_led), may_write_internal_topics=True)
-    assert await errors(leader, allowed) == {
+    allowed_command = produce(
+        part(led_partition), part(unled_partition), may_write_internal_topics=True
+    )
+    assert await errors(leader, allowed_command) == {
         led_partition: E.none,
-        not_led: E.not_leader_or_follower,
+        unled_partition: E.not_leader_or_follower,
     }
 
 
@@ -144,7 +146,9 @@ async def test_only_the_partitions_that_need_it_are_asked_about(leader: LeaderBe
     await settle()
     assert leader.requests[1].command.transactions[0].partitions == (P1,)
     leader.answer()
-    assert {tp: outcome.error for tp, outcome in (await task).items()} == {
+    assert {
+        topic_partition: outcome.error for topic_partition, outcome in (await task).items()
+    } == {
         P0: E.none,
         P1: E.none,
         NOT_LED: E.not_leader_or_follower,
@@ -525,8 +529,8 @@ async def test_a_partition_that_is_named_twice_is_marked_once_and_not_answered()
     reply = await task
     assert reply.is_forgotten
     assert bench.leader.log.log_end_offset == 1
-    twice_elsewhere = TopicPartition("orders", 7)
-    task = await bench.write(marker(twice_elsewhere, twice_elsewhere, TP))
+    partition_named_twice = TopicPartition("orders", 7)
+    task = await bench.write(marker(partition_named_twice, partition_named_twice, TP))
     bench.settle()
     assert not (await task).is_forgotten
 

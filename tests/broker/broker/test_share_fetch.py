@@ -267,8 +267,8 @@ async def test_another_leader_goes_on_where_the_state_says(cluster: VirtualClust
     assert moved_partition.error_code is ErrorCode.not_leader_or_follower
     assert moved_partition.current_leader.leader_id == cluster.leader(ORDERS_0)
     assert [node.node_id for node in answer.node_endpoints] == [cluster.leader(ORDERS_0)]
-    successor = ShareMember(Api(cluster.sim, cluster.leader(ORDERS_0)))
-    assert await successor.get() == "2-3:2"
+    succeeding_member = ShareMember(Api(cluster.sim, cluster.leader(ORDERS_0)))
+    assert await succeeding_member.get() == "2-3:2"
 
 
 @within(run_cluster, brokers=3)

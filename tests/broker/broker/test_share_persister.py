@@ -64,10 +64,10 @@ class PersisterBench:
         self.topics_made += 1
 
     def share_state(
-        self, target: BrokerId, api_key: int, commands: Sequence[ShareCommand]
+        self, target_broker_id: BrokerId, api_key: int, commands: Sequence[ShareCommand]
     ) -> Pending[Sequence[ShareAnswer]]:
         """Note the request; stands for ``Peers.share_state``."""
-        self.sent.append((target, api_key, list(commands)))
+        self.sent.append((target_broker_id, api_key, list(commands)))
         self.answers.append(Pending(self.env.tasks))
         return self.answers[-1]
 
@@ -125,8 +125,8 @@ async def test_very_many_answers_are_taken_in_slices(
     assert 0 < sum(are_done) < 1_000
     assert sorted(are_done, reverse=True) == are_done
     answers = [await future for future in futures]
-    assert [answer.key.partition for answer in answers] == list(range(1_000))
-    assert {answer.error for answer in answers} == {error}
+    assert [share_state.key.partition for share_state in answers] == list(range(1_000))
+    assert {share_state.error for share_state in answers} == {error}
 
 
 @within(run)
@@ -292,17 +292,17 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
     image = brokers[B1].image
     topic_id = uuid_text(image.topics["orders"].topic_id)
     state_keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
-    asks = brokers[B1].share_persister
+    asking_persister = brokers[B1].share_persister
     assert SHARE_STATE_TOPIC not in image.topics
     initialized = await await_all(
-        asks.initialize(
+        asking_persister.initialize(
             InitializeShareState(key=state_key, state_epoch=2, start_offset=4)
             for state_key in state_keys
         )
     )
     assert initialized == [ShareStateError(key=state_key) for state_key in state_keys]
     written_states = await await_all(
-        asks.write(
+        asking_persister.write(
             WriteShareState(
                 key=state_key,
                 state_epoch=2,
@@ -323,12 +323,14 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
         )
         assert {state.batches for state in read} == {(StateBatch(6, 6, 2, 1),)}
     summed = await await_all(
-        asks.summarize(ReadShareState(key=state_key) for state_key in state_keys)
+        asking_persister.summarize(ReadShareState(key=state_key) for state_key in state_keys)
     )
     assert {summary.delivery_complete_count for summary in summed} == {1}
-    await await_all(asks.delete(DeleteShareState(key=state_key) for state_key in state_keys))
+    await await_all(
+        asking_persister.delete(DeleteShareState(key=state_key) for state_key in state_keys)
+    )
     (deleted_state,) = await await_all(
-        asks.read([ReadShareState(key=state_keys[0], leader_epoch=1)])
+        asking_persister.read([ReadShareState(key=state_keys[0], leader_epoch=1)])
     )
     assert deleted_state.error is E.invalid_request
 
@@ -338,22 +340,24 @@ async def test_it_goes_on_while_coordinators_die(cluster: VirtualCluster) -> Non
     brokers = cluster.sim.brokers
     topic_id = uuid_text(brokers[B1].image.topics["orders"].topic_id)
     state_keys = [ShareKey(f"g{group_number}", topic_id, 0) for group_number in range(20)]
-    asks = brokers[B1].share_persister
+    asking_persister = brokers[B1].share_persister
     initialized = await await_all(
-        asks.initialize(
+        asking_persister.initialize(
             InitializeShareState(key=state_key, state_epoch=0) for state_key in state_keys
         )
     )
     assert not any(state.error for state in initialized)
     await cluster.sim.kill_broker(BrokerId(3))
     written_states = await await_all(
-        asks.write(
+        asking_persister.write(
             WriteShareState(key=state_key, state_epoch=0, leader_epoch=0, start_offset=7)
             for state_key in state_keys
         )
     )
     assert not any(state.error for state in written_states)
     read = await await_all(
-        asks.read(ReadShareState(key=state_key, leader_epoch=0) for state_key in state_keys)
+        asking_persister.read(
+            ReadShareState(key=state_key, leader_epoch=0) for state_key in state_keys
+        )
     )
     assert {state.start_offset for state in read} == {7}

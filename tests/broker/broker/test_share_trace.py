@@ -94,11 +94,11 @@ async def test_a_lock_that_ran_out_is_due_to_its_timer(cluster: VirtualCluster) 
     await member.get()
     cluster.advance(LOCK_MS)
     await asyncio.sleep(0.1)
-    (timer,) = [event for event in cluster.env.tracer.events() if event.k == "timer.fire"]
-    assert timer.d == {"timer": "share.record.lock", "waited_ms": LOCK_MS}
-    assert timer.p == ()
-    (release,) = [event for event in share_events(cluster) if event.k == "share.release"]
-    assert release.p == (timer.i,)
+    (timer_event,) = [event for event in cluster.env.tracer.events() if event.k == "timer.fire"]
+    assert timer_event.d == {"timer": "share.record.lock", "waited_ms": LOCK_MS}
+    assert timer_event.p == ()
+    (release_event,) = [event for event in share_events(cluster) if event.k == "share.release"]
+    assert release_event.p == (timer_event.i,)
 
 
 @traced

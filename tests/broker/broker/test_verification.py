@@ -165,8 +165,8 @@ async def test_questions_are_timed_with_the_wait_for_their_turn(leader: Leader) 
     await settle()
     leader.clock.pass_ms(4)
     reply(leader.sent[1], b=E.transaction_abortable)
-    counters = leader.verification
-    assert (counters.answered, counters.waited_us) == (2, 3_000 + 7_000)
+    queues = leader.verification
+    assert (queues.answered, queues.waited_us) == (2, 3_000 + 7_000)
 
 
 async def test_each_coordinator_has_its_own_queue(leader: Leader) -> None:
@@ -184,7 +184,7 @@ async def test_without_a_coordinator_nothing_is_sent(leader: Leader) -> None:
 
 
 @pytest.mark.parametrize(
-    ("waiting_epoch", "coming", "waiting_gets", "coming_gets"),
+    ("waiting_epoch", "coming", "error_of_waiting", "error_of_coming"),
     [
         (0, 1, E.invalid_producer_epoch, None),
         (1, 1, E.network_exception, None),
@@ -195,17 +195,17 @@ async def test_of_two_that_wait_for_one_transaction_one_gives_way(
     leader: Leader,
     waiting_epoch: int,
     coming: int,
-    waiting_gets: ErrorCode | None,
-    coming_gets: ErrorCode | None,
+    error_of_waiting: ErrorCode | None,
+    error_of_coming: ErrorCode | None,
 ) -> None:
     blocker = leader.ask("blocker")
     first_question = leader.ask(epoch=waiting_epoch, partitions=(P0,))
     second_question = leader.ask(epoch=coming, partitions=(P1,))
     assert (first_question.result() if first_question.done() else None) == (
-        {P0: waiting_gets} if waiting_gets is not None else None
+        {P0: error_of_waiting} if error_of_waiting is not None else None
     )
     assert (second_question.result() if second_question.done() else None) == (
-        {P1: coming_gets} if coming_gets is not None else None
+        {P1: error_of_coming} if error_of_coming is not None else None
     )
     reply(leader.sent[0])
     assert await blocker == {}
@@ -328,8 +328,8 @@ async def test_a_producer_gets_an_error_that_its_version_knows(
     reply(leader.sent[0], tx=coordinator_error)
     errors = await verification
     errors_for_producer = {
-        part: produce_error(error, operation, release_rules=LATEST_RULES)
-        for part, error in errors.items()
+        topic_partition: produce_error(error, operation, release_rules=LATEST_RULES)
+        for topic_partition, error in errors.items()
     }
     assert errors_for_producer == ({} if producer_error is None else {P0: producer_error})
     assert leader.verification.verified == (producer_error is None)
@@ -337,7 +337,7 @@ async def test_a_producer_gets_an_error_that_its_version_knows(
 
 
 @pytest.mark.parametrize(
-    ("top", "partition_error"),
+    ("top_level_error", "partition_error"),
     [
         (E.cluster_authorization_failed, E.invalid_txn_state),
         (E.unknown_server_error, E.unknown_server_error),
@@ -345,13 +345,13 @@ async def test_a_producer_gets_an_error_that_its_version_knows(
 )
 @pytest.mark.parametrize("as_exception", [False, True])
 async def test_a_top_level_error_answers_all_waiting_requests(
-    leader: Leader, top: ErrorCode, partition_error: ErrorCode, as_exception: bool
+    leader: Leader, top_level_error: ErrorCode, partition_error: ErrorCode, as_exception: bool
 ) -> None:
     verification = leader.ask(partitions=(P0, P1))
     if as_exception:
-        leader.sent[0].answer.fail(PeerAnsweredError("answered", error=int(top)))
+        leader.sent[0].answer.fail(PeerAnsweredError("answered", error=int(top_level_error)))
     else:
-        leader.sent[0].answer.resolve(AddPartitionsToTxnReply(error=int(top)))
+        leader.sent[0].answer.resolve(AddPartitionsToTxnReply(error=int(top_level_error)))
     assert await verification == {P0: partition_error, P1: partition_error}
 
 

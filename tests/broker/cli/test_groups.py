@@ -119,7 +119,7 @@ def described_share_group(**changes: object) -> GroupDescription:
     ],
 )
 def test_a_share_group_that_begins_at_the_end_says_so(offset: int | None, beginning: str) -> None:
-    orders = TopicPartition("orders", 0)
+    orders_partition = TopicPartition("orders", 0)
     lines = [
         str(line)
         for line in _describe(
@@ -127,7 +127,7 @@ def test_a_share_group_that_begins_at_the_end_says_so(offset: int | None, beginn
                 isolation_level="read_committed",
                 offset_reset="latest",
                 positions=(
-                    GroupPosition(partition=orders, offset=offset, lag=0, begins_at=5),
+                    GroupPosition(partition=orders_partition, offset=offset, lag=0, begins_at=5),
                     GroupPosition(partition=TopicPartition("sales", 0), offset=2, lag=0),
                 ),
             )

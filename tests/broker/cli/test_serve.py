@@ -744,10 +744,14 @@ def test_a_file_that_vanishes_is_named(disk: Path) -> None:
 # The clock
 
 
-def clock_at(text: str, *, disk: Path | None = None) -> int:
+def clock_at(text: str, *, log_directory: Path | None = None) -> int:
     async def main() -> int:
         environment = real_environment()
-        disks = None if disk is None else serve_load.disks_of(arguments("--load", str(disk)))
+        disks = (
+            None
+            if log_directory is None
+            else serve_load.disks_of(arguments("--load", str(log_directory)))
+        )
         serve_load.set_clock(environment, text, disks)
         return environment.clock.now_ms()
 
@@ -763,10 +767,10 @@ def test_the_clock_begins_where_it_is_told(text: str) -> None:
 
 
 def test_the_clock_begins_where_the_disks_stopped(disk: Path, tmp_path: Path) -> None:
-    assert NOW <= clock_at("stopped", disk=disk) < NOW + 60_000
+    assert NOW <= clock_at("stopped", log_directory=disk) < NOW + 60_000
     write_disk(tmp_path / "empty", {("orders", 0): LogDriver().log})
     with pytest.raises(ConfigError, match="no record on the disks"):
-        clock_at("stopped", disk=tmp_path / "empty")
+        clock_at("stopped", log_directory=tmp_path / "empty")
 
 
 def test_what_is_no_time_is_refused() -> None:

@@ -147,9 +147,9 @@ async def test_topics_are_deleted_by_name(version: int) -> None:
         admin = Admin(cluster)
         assert await admin.delete_topics(("t",)) == {"t": None}
         broker.handlers[ClientApi.DELETE_TOPICS] = deletion_answer(3)
-        outcome = (await admin.delete_topics(("t",)))["t"]
-        assert outcome is not None
-        assert outcome.error == ErrorCode.unknown_topic_or_partition
+        outcome_error = (await admin.delete_topics(("t",)))["t"]
+        assert outcome_error is not None
+        assert outcome_error.error == ErrorCode.unknown_topic_or_partition
 
 
 async def test_features_are_changed_all_or_none(broker: FakeBroker, admin: Admin) -> None:

@@ -78,9 +78,9 @@ async def test_a_client_says_who_it_is_before_anything_else() -> None:
     async with broker() as fake:
         connection = await connect(fake)
         assert fake.keys == [ClientApi.SASL_HANDSHAKE, ClientApi.SASL_AUTHENTICATE]
-        handshake, token = fake.asked[1:]
-        assert (handshake.version, handshake.message.mechanism) == (1, "PLAIN")
-        assert (token.version, token.message.auth_bytes) == (2, b"\0alice\0secret")
+        handshake_request, token_request = fake.asked[1:]
+        assert (handshake_request.version, handshake_request.message.mechanism) == (1, "PLAIN")
+        assert (token_request.version, token_request.message.auth_bytes) == (2, b"\0alice\0secret")
         assert (await connection.request(END)).error_code == ErrorCode.none
         connection.close()
 
@@ -161,13 +161,13 @@ async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
 
 
 async def test_a_bad_token_is_refused_after_its_reason_was_seen() -> None:
-    bearer = msgspec.structs.replace(
+    bearer_security = msgspec.structs.replace(
         PLAIN, mechanism="OAUTHBEARER", credential=Bearer(claims={"sub": "alice"})
     )
     refuses = in_turn(lets_in(token=b'{"status":"invalid_token"}'), lets_in(error=58))
     async with broker(authenticate=refuses) as fake:
         with pytest.raises(AuthenticationError, match="who are you"):
-            await connect(fake, bearer)
+            await connect(fake, bearer_security)
         assert fake.asked[-1].message.auth_bytes == b"\x01"
 
 

@@ -173,17 +173,19 @@ async def test_a_leader_is_looked_up_until_there_is_one_and_remembered() -> None
 
 
 @pytest.mark.parametrize(
-    ("partition", "expected"),
+    ("partition", "expected_error"),
     [
         (TopicPartition("nope", 0), ErrorCode.unknown_topic_or_partition),
         (TopicPartition("t", 9), ErrorCode.unknown_topic_or_partition),
     ],
 )
-async def test_no_leader_in_time_says_why(partition: TopicPartition, expected: ErrorCode) -> None:
+async def test_no_leader_in_time_says_why(
+    partition: TopicPartition, expected_error: ErrorCode
+) -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=SHORT) as cluster:
         with pytest.raises(RetriableError) as error:
             await cluster.leader(partition)
-        assert error.value.error == expected
+        assert error.value.error == expected_error
 
 
 async def test_a_topic_without_leaders_says_so() -> None:
@@ -322,10 +324,10 @@ def test_only_the_old_protocol_adds_partitions_and_only_once() -> None:
     assert not session.touch(P0)
     assert session.has(P0)
     assert session.touch(P1)
-    v2 = initialized_session(2)
-    v2.begin()
-    assert not v2.touch(P0)
-    assert v2.has(P0)
+    session_v2 = initialized_session(2)
+    session_v2.begin()
+    assert not session_v2.touch(P0)
+    assert session_v2.has(P0)
 
 
 def test_old_protocol_continues_sequences_across_transactions() -> None:
@@ -447,9 +449,9 @@ async def test_versions_and_features_are_negotiated_first() -> None:
         assert connection.versions[ClientApi.END_TXN] == VersionRange(0, 5)
         assert connection.features.level("transaction.version") == 1
         assert connection.features.epoch == 10
-        (hello,) = broker.asked
-        assert (hello.version, hello.message.client_software_name) == (4, "txnsim")
-        assert hello.message.client_software_version == "1.2"
+        (hello_request,) = broker.asked
+        assert (hello_request.version, hello_request.message.client_software_name) == (4, "txnsim")
+        assert hello_request.message.client_software_version == "1.2"
         connection.close()
         await connection.wait_closed()
 
@@ -604,13 +606,13 @@ def view(*topics: TopicMetadata, broker_id: int = 1) -> ClusterMetadata:
 
 
 def test_lookups() -> None:
-    cluster_view = view(topic(0, 0))
-    assert str(cluster_view.broker(1)) == "broker 1 (h:1)"
-    assert cluster_view.broker(2) is None
-    assert cluster_view.topic("u") is None
-    assert cluster_view.leader(TopicPartition("t", 1)) is not None
-    assert cluster_view.leader(TopicPartition("t", 2)) is None
-    assert cluster_view.leader(TopicPartition("u", 0)) is None
+    cluster_metadata = view(topic(0, 0))
+    assert str(cluster_metadata.broker(1)) == "broker 1 (h:1)"
+    assert cluster_metadata.broker(2) is None
+    assert cluster_metadata.topic("u") is None
+    assert cluster_metadata.leader(TopicPartition("t", 1)) is not None
+    assert cluster_metadata.leader(TopicPartition("t", 2)) is None
+    assert cluster_metadata.leader(TopicPartition("u", 0)) is None
     assert view(topic(0, leader=-1)).leader(TopicPartition("t", 0)) is None
     assert view(topic(0, error=29)).leader(TopicPartition("t", 0)) is None
 
@@ -624,14 +626,14 @@ def test_a_topic_is_led_when_every_partition_is() -> None:
 
 def test_topics_not_asked_for_stay_known_and_brokers_are_replaced() -> None:
     other_topic = TopicMetadata(name="u")
-    merged_view = merge(view(topic(0), other_topic), view(topic(1), broker_id=2))
-    assert merged_view.topics == (topic(1), other_topic)
-    assert merged_view.broker(1) is None
+    merged_metadata = merge(view(topic(0), other_topic), view(topic(1), broker_id=2))
+    assert merged_metadata.topics == (topic(1), other_topic)
+    assert merged_metadata.broker(1) is None
 
 
 def test_leader_epochs_never_go_back() -> None:
-    merged_view = merge(view(topic(5, 5)), view(topic(4, 6, leader=2)))
-    merged_topic = merged_view.topic("t")
+    merged_metadata = merge(view(topic(5, 5)), view(topic(4, 6, leader=2)))
+    merged_topic = merged_metadata.topic("t")
     assert merged_topic is not None
     assert [(p.leader_id, p.leader_epoch) for p in merged_topic.partitions] == [(1, 5), (2, 6)]
 
@@ -649,8 +651,8 @@ def test_an_error_replaces_what_was_known() -> None:
 
 
 def test_a_new_partition_and_a_broker_without_epochs_are_believed() -> None:
-    merged_view = merge(view(topic(5)), view(topic(-1, 0, leader=3)))
-    merged_topic = merged_view.topic("t")
+    merged_metadata = merge(view(topic(5)), view(topic(-1, 0, leader=3)))
+    merged_topic = merged_metadata.topic("t")
     assert merged_topic is not None
     assert [p.leader_id for p in merged_topic.partitions] == [3, 3]
 
@@ -660,9 +662,9 @@ def test_answers_of_all_versions_are_read() -> None:
     broker.port = 9
     for version in (1, 5, 9, 12, 13):
         request = ReceivedRequest(3, version, type("Message", (), {"topics": None})())
-        cluster_view = parse_metadata(broker.metadata(request))
-        assert cluster_view.broker(1) is not None
-        assert cluster_view.leader(TopicPartition("t", 1)) is not None
+        cluster_metadata = parse_metadata(broker.metadata(request))
+        assert cluster_metadata.broker(1) is not None
+        assert cluster_metadata.leader(TopicPartition("t", 1)) is not None
     for version in (1, 3, 4, 6):
         request = ReceivedRequest(10, version, type("Message", (), {"coordinator_keys": ("a",)})())
         assert parse_coordinators(coordinator(request), ("a",)) == {"a": (0, 1)}

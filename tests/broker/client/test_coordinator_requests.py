@@ -51,12 +51,12 @@ async def test_a_coordinator_that_cannot_bump_makes_losses_fatal(
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         session = TxnSession()
-        coordinated = CoordinatorRequests(cluster, session, "x", 1)
-        await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
+        requests = CoordinatorRequests(cluster, session, "x", 1)
+        await requests.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         session.touch(P0)
         with pytest.raises(error_class):
-            await coordinated.add_partition(P0, lambda: False, cluster.deadline())
+            await requests.add_partition(P0, lambda: False, cluster.deadline())
 
 
 async def test_wanted_partitions_go_along_and_a_given_up_one_is_not_added() -> None:
@@ -69,15 +69,15 @@ async def test_wanted_partitions_go_along_and_a_given_up_one_is_not_added() -> N
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         session = TxnSession()
-        coordinated = CoordinatorRequests(cluster, session, "x", 1)
-        await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
+        requests = CoordinatorRequests(cluster, session, "x", 1)
+        await requests.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         with pytest.raises(AbortableError, match="is being aborted"):
-            await coordinated.add_partition(P0, lambda: True, cluster.deadline())
+            await requests.add_partition(P0, lambda: True, cluster.deadline())
         assert broker.of(ClientApi.ADD_PARTITIONS_TO_TXN) == []
-        coordinated.want(P1)
-        await coordinated.add_partition(P0, lambda: False, cluster.deadline())
-        await coordinated.add_partition(P1, lambda: False, cluster.deadline())
+        requests.want(P1)
+        await requests.add_partition(P0, lambda: False, cluster.deadline())
+        await requests.add_partition(P1, lambda: False, cluster.deadline())
         (request,) = broker.of(ClientApi.ADD_PARTITIONS_TO_TXN)
         assert sorted(request.message.v3_and_below_topics[0].partitions) == [0, 1]
 
@@ -92,8 +92,8 @@ async def test_adding_not_decided_in_time_asks_for_an_abort() -> None:
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         session = TxnSession()
-        coordinated = CoordinatorRequests(cluster, session, "x", 1)
-        await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
+        requests = CoordinatorRequests(cluster, session, "x", 1)
+        await requests.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         with pytest.raises(AbortableError, match="CONCURRENT_TRANSACTIONS"):
-            await coordinated.add_partition(P0, lambda: False, cluster.deadline(20))
+            await requests.add_partition(P0, lambda: False, cluster.deadline(20))

@@ -136,8 +136,8 @@ PARTITION = TopicPartition("orders", 0)
 
 
 def run_in_racks(story: Callable[[VirtualCluster], Awaitable[None]]) -> None:
-    selector = options(replica_selector_class=RACK_SELECTOR)
-    run_cluster(story, cluster_options=msgspec.structs.replace(selector, racks=RACKS))
+    options_with_selector = options(replica_selector_class=RACK_SELECTOR)
+    run_cluster(story, cluster_options=msgspec.structs.replace(options_with_selector, racks=RACKS))
 
 
 def test_a_reader_stays_at_the_follower_in_its_rack_while_that_answers() -> None:
@@ -151,14 +151,14 @@ def test_a_reader_stays_at_the_follower_in_its_rack_while_that_answers() -> None
         async with cluster.client() as client:
             for reader in (near_replicas, far_replicas):
                 assert reader.of(PARTITION) == NO_REPLICA
-            at_follower = await fetch(
+            follower_fetch_result = await fetch(
                 client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=0
             )
-            assert at_follower.follower_id == near_replicas.of(PARTITION) == follower
-            at_leader = await fetch(
+            assert follower_fetch_result.follower_id == near_replicas.of(PARTITION) == follower
+            leader_fetch_result = await fetch(
                 client, "orders", 0, 0, near_replicas=far_replicas, max_wait_ms=0
             )
-            assert at_leader.follower_id == far_replicas.of(PARTITION) == NO_REPLICA
+            assert leader_fetch_result.follower_id == far_replicas.of(PARTITION) == NO_REPLICA
             await asyncio.sleep(PREFERENCE_MS / 1_000)
             assert near_replicas.of(PARTITION) == NO_REPLICA, "its leader is asked again after that"
             with pytest.raises(ClientError) as refusal:

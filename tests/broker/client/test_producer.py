@@ -529,7 +529,9 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
         tracer.post((LINE, 9, True), answer)
         trace.received(LINE, "broker/1", 26, 5, 9, 20, sent_event=sent_event, call=call)
         trace.trace_delivery(T_0, [record(b"v" * 200), record(None)])
-    _, call_event, request, answer_event, receive_event, *delivery_events, result = tracer.events()
+    _, call_event, request, answer_event, receive_event, *delivery_events, result_event = (
+        tracer.events()
+    )
     assert (call_event.k, call_event.p, data(call_event)) == (
         "client.call", (), {"call": "commit", "args": {"id": "app"}}
     )  # fmt: skip
@@ -539,14 +541,16 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
         80,
     )
     assert receive_event.p == (answer_event.i, sent_event)
-    assert [(event.k, event.p) for event in (*delivery_events, result)] == [
+    assert [(event.k, event.p) for event in (*delivery_events, result_event)] == [
         ("client.deliver", (receive_event.i, call_event.i)),
         ("client.deliver", (receive_event.i, call_event.i)),
         ("client.result", (receive_event.i, call_event.i)),
     ]
     assert data(delivery_events[0])["value"] == "v" * TEXT_MAX
     assert (data(delivery_events[1])["value"], data(delivery_events[1])["key"]) == (None, "\\xff")
-    assert {tracer.nodes[event.n] for event in (call_event, request, result)} == {"client/app"}
+    assert {tracer.nodes[event.n] for event in (call_event, request, result_event)} == {
+        "client/app"
+    }
     assert ClientTrace.current_call() is None
 
 
@@ -561,8 +565,8 @@ def test_at_brief_the_broker_stands_for_the_messages() -> None:
 
 def test_a_call_within_a_call_is_part_of_it() -> None:
     tracer, trace = client_tracer()
-    with trace.call("outer"), trace.call("inner") as inner:
-        assert inner is None
+    with trace.call("outer"), trace.call("inner") as inner_call:
+        assert inner_call is None
     assert [data(event)["call"] for event in tracer.events()] == ["outer", "outer"]
 
 
@@ -577,8 +581,8 @@ def test_a_failure_is_traced_by_its_name(error: ClientError, expected_error: str
     tracer, trace = client_tracer()
     with pytest.raises(ClientError), trace.call("commit"):
         raise error
-    *_, result = tracer.events()
-    assert data(result) == {"call": "commit", "error": expected_error}
+    *_, result_event = tracer.events()
+    assert data(result_event) == {"call": "commit", "error": expected_error}
 
 
 def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:

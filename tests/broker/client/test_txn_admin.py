@@ -346,7 +346,7 @@ def made_for(request_: VersionedRequest, broker: Mapping[int, VersionRange]) -> 
 
 def test_topics_without_an_id_go_by_name() -> None:
     assert requests.produce({P0: b""}, topic_ids={}).accepted_versions.highest == 12
-    unnamed = requests.fetch(
+    unnamed_request = requests.fetch(
         {P0: 0},
         topic_ids={"t": None},
         isolation_level=0,
@@ -355,7 +355,7 @@ def test_topics_without_an_id_go_by_name() -> None:
         max_bytes=0,
         partition_max_bytes=0,
     )
-    assert unnamed.accepted_versions.highest == 12
+    assert unnamed_request.accepted_versions.highest == 12
 
 
 def test_acks_0_expects_no_answer() -> None:
@@ -369,14 +369,16 @@ def test_partitions_are_grouped_in_order_of_first_appearance() -> None:
 
 
 def test_rows_that_a_version_does_not_have_are_left_out() -> None:
-    by_name = requests.delete_topics(("t",), timeout_ms=1)
-    assert made_for(by_name, {int(by_name.api): VersionRange(0, 5)}).topic_names == ("t",)
+    request_by_name = requests.delete_topics(("t",), timeout_ms=1)
+    assert made_for(
+        request_by_name, {int(request_by_name.api): VersionRange(0, 5)}
+    ).topic_names == ("t",)
 
 
 def test_a_field_that_no_version_has_is_an_error() -> None:
-    slip = requests.asks(ClientApi.LIST_GROUPS, rows=[requests.MessageRow("NoSuchClass")])
+    slip_request = requests.asks(ClientApi.LIST_GROUPS, rows=[requests.MessageRow("NoSuchClass")])
     with pytest.raises(TypeError, match="rows"):
-        made_for(slip, {slip.api: slip.api.own_range})
+        made_for(slip_request, {slip_request.api: slip_request.api.own_range})
 
 
 # Requests about positions can be encoded at every version they may be sent in.

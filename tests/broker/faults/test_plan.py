@@ -149,8 +149,8 @@ def test_some_actions_happen_only_to_what_they_can_happen_to() -> None:
         rule(api="Produce"), action=Corrupt(what=DamagedPart.CRC)
     )
     for carries_batches in (True, False):
-        produce = crossing(api_key=0, carries_batches=carries_batches)
-        assert matches(corrupt_rule, produce) is carries_batches
+        produce_crossing = crossing(api_key=0, carries_batches=carries_batches)
+        assert matches(corrupt_rule, produce_crossing) is carries_batches
     duplicating_rule = msgspec.structs.replace(rule(), action=Duplicate())
     assert [matches(duplicating_rule, crossing(is_copy=copy)) for copy in (False, True)] == [
         True,
@@ -159,10 +159,10 @@ def test_some_actions_happen_only_to_what_they_can_happen_to() -> None:
 
 
 def test_a_limit_of_likely_strikes_counts_those_that_struck() -> None:
-    likely = rule(probability=0.5, nth=2, limit=2)
-    assert [strikes(likely, occurrence, 0) for occurrence in (1, 2, 9)] == [False, True, True]
-    assert not strikes(likely, 9, 2)
-    assert [spent(likely, 9, struck) for struck in (1, 2)] == [False, True]
+    likely_rule = rule(probability=0.5, nth=2, limit=2)
+    assert [strikes(likely_rule, occurrence, 0) for occurrence in (1, 2, 9)] == [False, True, True]
+    assert not strikes(likely_rule, 9, 2)
+    assert [spent(likely_rule, 9, struck) for struck in (1, 2)] == [False, True]
 
 
 def test_an_unknown_api_key_matches_by_number_only() -> None:
@@ -171,16 +171,18 @@ def test_an_unknown_api_key_matches_by_number_only() -> None:
 
 
 def test_one_entry_of_a_batched_request_must_meet_all_criteria() -> None:
-    batched = Subject(
+    batched_subject = Subject(
         producer_id=7,
         partitions=(T0,),
         committed=True,
         other_subjects=(Subject(producer_id=8, partitions=(T1,), committed=False),),
     )
-    assert matches(rule(producer_id=8, committed=False), crossing(subject=batched))
-    assert matches(rule(topic="t", partition=1), crossing(subject=batched))
-    assert not matches(rule(producer_id=8, committed=True), crossing(subject=batched))
-    assert not matches(rule(producer_id=7, partition=1, topic="t"), crossing(subject=batched))
+    assert matches(rule(producer_id=8, committed=False), crossing(subject=batched_subject))
+    assert matches(rule(topic="t", partition=1), crossing(subject=batched_subject))
+    assert not matches(rule(producer_id=8, committed=True), crossing(subject=batched_subject))
+    assert not matches(
+        rule(producer_id=7, partition=1, topic="t"), crossing(subject=batched_subject)
+    )
 
 
 @pytest.mark.parametrize(
@@ -399,10 +401,10 @@ def test_commands_without_a_transaction_have_no_subject() -> None:
 
 def test_a_trace_tells_whose_transactions_a_request_is_about() -> None:
     other_subject = Subject(transactional_id="a", partitions=(SUBJECTS_T1,))
-    of_two = Subject(
+    subject_of_two = Subject(
         producer_id=7, partitions=(SUBJECTS_T0,), other_subjects=(other_subject, NO_SUBJECT)
     )
-    assert trace_subjects(of_two) == [
+    assert trace_subjects(subject_of_two) == [
         {"pid": 7, "partitions": [str(SUBJECTS_T0)]},
         {"id": "a", "partitions": [str(SUBJECTS_T1)]},
     ]
@@ -507,5 +509,8 @@ def test_other_rules_are_made(fields: dict[str, Any]) -> None:
 
 def test_an_entry_that_the_list_can_have_makes_sense() -> None:
     entry = {"producer_id": 7, "first_offset": 3}
-    insert = Rewrite(field="aborted_transactions", how=RewriteHow.INSERT, entry=entry)
-    assert FaultRule(id="lie", point=P.CLIENT_RESPONSE, api="Fetch", action=insert).action == insert
+    insert_rewrite = Rewrite(field="aborted_transactions", how=RewriteHow.INSERT, entry=entry)
+    assert (
+        FaultRule(id="lie", point=P.CLIENT_RESPONSE, api="Fetch", action=insert_rewrite).action
+        == insert_rewrite
+    )

@@ -151,8 +151,10 @@ def test_every_partition_goes_to_exactly_one_of_its_subscribers(
     assert sorted(given_out) == sorted(
         (t, i) for t in subscribed_topics for i in range(PARTITIONS[t])
     )
-    for subscriber in members:
-        assert {topic for topic, _ in target[subscriber.member_id]} <= subscriber.topics
+    for subscribed_member in members:
+        assert {
+            topic for topic, _ in target[subscribed_member.member_id]
+        } <= subscribed_member.topics
     if name == UNIFORM and len({topics for topics, _ in drawn_members}) == 1:
         sizes = [len(partitions) for partitions in target.values()]
         assert max(sizes) - min(sizes) <= 1

@@ -151,9 +151,9 @@ def test_a_new_group_is_written_before_it_has_members() -> None:
     driver = ClassicDriver()
     driver.is_new = True
     waiter = driver.join(is_member_id_required=True)
-    (write,) = driver.writes
-    assert write.after_write == NewGroupStored(group_id="g", waiter=waiter)
-    (record,) = write.records
+    (records_to_append,) = driver.writes
+    assert records_to_append.after_write == NewGroupStored(group_id="g", waiter=waiter)
+    (record,) = records_to_append.records
     assert record.group_id == "g"
 
 
@@ -171,11 +171,11 @@ def test_the_first_rebalance_waits_for_more_members_as_long_as_they_come() -> No
     assert (timer.delay_ms, timer.remaining_ms) == (DELAY_MS, 0)
     driver.join(rebalance_ms=2 * DELAY_MS)
     driver.fire(TimerKind.JOIN)  # no time remains, whoever has come
-    leader, follower = driver.join_reply(first_join), driver.join_reply(second_join)
-    assert leader.generation == follower.generation == 1
-    assert leader.leader == follower.leader == leader.member_id
+    leader, follower_reply = driver.join_reply(first_join), driver.join_reply(second_join)
+    assert leader.generation == follower_reply.generation == 1
+    assert leader.leader == follower_reply.leader == leader.member_id
     assert len(leader.members) == 3
-    assert follower.members == ()
+    assert follower_reply.members == ()
     assert leader.protocol == "range"
     assert driver.timers[TimerKind.SYNC, ""].generation == 1
 

@@ -214,18 +214,18 @@ def test_a_missing_or_dead_group_has_no_positions() -> None:
 def test_who_requires_stable_positions_waits_for_transactions() -> None:
     shard = shard_with(offset_record(), pending=(offset_record(position=9),))
     assert fetch(shard, P0)[0].offset == 5
-    (unstable,) = fetch(shard, P0, require_stable=True)
-    assert (unstable.offset, unstable.error) == (-1, E.unstable_offset_commit)
-    assert fetch(shard, require_stable=True) == [unstable]
+    (unstable_position,) = fetch(shard, P0, require_stable=True)
+    assert (unstable_position.offset, unstable_position.error) == (-1, E.unstable_offset_commit)
+    assert fetch(shard, require_stable=True) == [unstable_position]
 
 
 def test_positions_above_the_high_watermark_are_for_those_who_require_stable_ones() -> None:
     shard = GroupShard(partition=0, coordinator_epoch=0)
     shard.apply(offset_record(), record_offset=7, high_watermark=7)
     command = FetchOffsets(group_id="g", partitions=(P0,))
-    unstable = FetchOffsets(group_id="g", partitions=(P0,), require_stable=True)
+    unstable_fetch = FetchOffsets(group_id="g", partitions=(P0,), require_stable=True)
     assert fetch_offsets(shard, command, high_watermark=7) == (FetchedPosition(topic_partition=P0),)
-    assert fetch_offsets(shard, unstable, high_watermark=7) == (
+    assert fetch_offsets(shard, unstable_fetch, high_watermark=7) == (
         FetchedPosition(topic_partition=P0, offset=5),
     )
 

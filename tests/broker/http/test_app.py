@@ -264,11 +264,11 @@ FAR = AccessRules(token=TOKEN, is_loopback=False)
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
-def status(keeper: AccessRules, path: str = PATH, **headers: str) -> int | None:
+def status(access_rules: AccessRules, path: str = PATH, **headers: str) -> int | None:
     headers_by_name = {"host": "localhost:9080"} | {
         k.replace("_", "-"): v for k, v in headers.items()
     }
-    complaint = keeper.complaint(path, headers_by_name)
+    complaint = access_rules.complaint(path, headers_by_name)
     return None if complaint is None else complaint[0]
 
 
@@ -541,9 +541,9 @@ class FlagsAndWords(Noun):
 
 
 def test_what_goes_over_the_port_is_said_by_the_signature() -> None:
-    add, list_words = FlagsAndWords.operations()
-    assert (add.body, add.answer) == (list[str], list[str])
-    assert (list_words.body, list_words.answer) == (None, list[str])
+    add_operation, list_operation = FlagsAndWords.operations()
+    assert (add_operation.body, add_operation.answer) == (list[str], list[str])
+    assert (list_operation.body, list_operation.answer) == (None, list[str])
     assert Letters.operations()[0].answer is None
 
 
@@ -577,9 +577,9 @@ async def test_it_answers_on_loopback_until_it_is_closed() -> None:
 async def test_a_busy_port_is_named() -> None:
     async with (
         real_cluster(brokers=1) as sim,
-        ControlServer.of_simulated(sim, port=0) as first_port,
+        ControlServer.of_simulated(sim, port=0) as first_server,
     ):
-        port = int(first_port.url.rpartition(":")[2])
+        port = int(first_server.url.rpartition(":")[2])
         with pytest.raises(OSError, match=str(port)):
             await ControlServer.of_simulated(sim, port=port).__aenter__()
 
@@ -669,10 +669,10 @@ def test_every_reference_is_in_the_document() -> None:
 
 def test_the_document_describes_the_routes_that_there_are() -> None:
     async def main(cluster: VirtualCluster) -> set[tuple[str, str]]:
-        app = ControlApi(cluster.sim).app()
+        web_app = ControlApi(cluster.sim).app()
         return {
             (method.lower(), route.path_format)
-            for route in app.routes
+            for route in web_app.routes
             if isinstance(route, Route)
             for method in (route.methods or ())
             if method != "HEAD"
@@ -710,20 +710,20 @@ SESSION = "/api/v1/session"
 
 async def test_the_token_is_traded_for_a_cookie_that_opens_the_port() -> None:
     async with real_cluster(brokers=1) as sim:
-        app = ControlApi(sim).app(AccessRules(token=TOKEN, is_loopback=False))
+        web_app = ControlApi(sim).app(AccessRules(token=TOKEN, is_loopback=False))
         async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=app), base_url="http://kafka.test:9080"
-        ) as page:
-            refused_answer = await page.post(SESSION)
+            transport=httpx.ASGITransport(app=web_app), base_url="http://kafka.test:9080"
+        ) as page_client:
+            refused_answer = await page_client.post(SESSION)
             assert refused_answer.status_code == 401
             assert refused_answer.headers["www-authenticate"] == "Bearer"
             assert "set-cookie" not in refused_answer.headers
-            answer = await page.post(SESSION, headers={"Authorization": f"Bearer {TOKEN}"})
+            answer = await page_client.post(SESSION, headers={"Authorization": f"Bearer {TOKEN}"})
             assert (answer.status_code, answer.content) == (204, b"")
             assert "SameSite=Strict" in answer.headers["set-cookie"]
             assert answer.headers["cache-control"] == "no-store"
-            assert (await page.get("/api/v1/clock")).status_code == 200
-            assert (await page.get("/openapi.json")).status_code == 200
+            assert (await page_client.get("/api/v1/clock")).status_code == 200
+            assert (await page_client.get("/openapi.json")).status_code == 200
 
 
 async def test_work_ends_at_its_limit_of_time_and_the_next_one_is_done() -> None:
@@ -748,11 +748,11 @@ async def test_work_ends_at_its_limit_of_time_and_the_next_one_is_done() -> None
 
 async def test_where_no_token_is_wanted_there_is_no_cookie() -> None:
     async with real_cluster(brokers=1) as sim:
-        app = ControlApi(sim).app()
+        web_app = ControlApi(sim).app()
         async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=app), base_url="http://localhost"
-        ) as page:
-            answer = await page.post(SESSION)
+            transport=httpx.ASGITransport(app=web_app), base_url="http://localhost"
+        ) as page_client:
+            answer = await page_client.post(SESSION)
     assert answer.status_code == 204
     assert "set-cookie" not in answer.headers
 

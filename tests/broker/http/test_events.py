@@ -423,7 +423,7 @@ async def test_recording_is_switched_on_while_the_cluster_runs(
     assert (await client.post("/api/v1/trace", json={"level": "loud"})).status_code == 422
     state = (await client.post("/api/v1/trace", json={"level": "full"})).json()
     assert (state["level"], state["listeners"]) == ("full", 0)
-    async with cluster.client() as app, Producer(app) as producer:
+    async with cluster.client() as app_cluster, Producer(app_cluster) as producer:
         await producer.send("orders", 0, b"v")
     later_state = (await client.post("/api/v1/trace", json={"level": "off"})).json()
     assert later_state["next"] > state["next"]

@@ -233,9 +233,14 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
     async with kip_text_cluster(
         brokers=3, transaction_two_phase_commit_enable=True, unstable_api_versions_enable=True
     ) as cluster:
-        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
+        shipped_client, text = (
+            NamedListenerClient(cluster, SHIPPED),
+            NamedListenerClient(cluster, TEXT),
+        )
         written = await _open_prepared(text)
-        assert (await _init(shipped, keeps_prepared=True)).error_code is E.unsupported_version
+        assert (
+            await _init(shipped_client, keeps_prepared=True)
+        ).error_code is E.unsupported_version
         assert (await text.describe("t")).transaction_state == "Ongoing"
         init_answer = await _init(text, keeps_prepared=True)
         assert init_answer.error_code is E.none
@@ -328,9 +333,9 @@ CLIENT_P0 = TopicPartition("orders", 0)
 
 async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
     async with kip_text_cluster() as cluster:
-        by_text = NamedListenerClient(cluster, TEXT)
-        producer_id, epoch = await by_text.open_transaction("t")
-        start = (await by_text.active_producer(producer_id)).current_txn_start_offset
+        client_by_text = NamedListenerClient(cluster, TEXT)
+        producer_id, epoch = await client_by_text.open_transaction("t")
+        start = (await client_by_text.active_producer(producer_id)).current_txn_start_offset
         assert cluster.kip_text_bootstrap is not None
         async with Cluster(cluster.kip_text_bootstrap) as client:
             admin = Admin(client)
@@ -349,7 +354,7 @@ async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
             await admin.abort_named_transaction(
                 CLIENT_P0, producer_id=producer_id, producer_epoch=epoch, start_offset=start
             )
-        assert (await by_text.active_producer(producer_id)).current_txn_start_offset == -1
+        assert (await client_by_text.active_producer(producer_id)).current_txn_start_offset == -1
 
 
 async def test_the_time_of_the_last_update_is_told_at_one_listener() -> None:

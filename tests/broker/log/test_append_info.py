@@ -382,12 +382,12 @@ def test_what_explains_a_batch_that_is_taken(
     )
     is_there = entry is not None and entry.find_batch(sequence, header.last_sequence) is not None
     appended = answer(entry, is_duplicate=is_there)
-    state = PartitionProducers()
+    partition_producers = PartitionProducers()
     if entry is not None:
-        state.by_id[pid] = replace(entry, producer_id=pid)
+        partition_producers.by_id[pid] = replace(entry, producer_id=pid)
     if not is_there:
-        state.apply(replicated_batch_of(header))
-    assert data_rule(header, appended, state.find(pid)) == rule
+        partition_producers.apply(replicated_batch_of(header))
+    assert data_rule(header, appended, partition_producers.find(pid)) == rule
 
 
 @pytest.mark.parametrize(
@@ -520,8 +520,8 @@ def start(
 
 
 def has_guard(verification: VerificationEntries, producer_id: int, guard: int) -> bool:
-    pending = verification.find(producer_id)
-    return pending is not None and pending.guard == guard
+    pending_entry = verification.find(producer_id)
+    return pending_entry is not None and pending_entry.guard == guard
 
 
 def test_a_guard_is_never_the_sentinel_and_never_used_twice() -> None:

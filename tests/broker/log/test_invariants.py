@@ -96,11 +96,11 @@ def test_an_offset_held_back_by_nothing_is_found() -> None:
 def test_a_broken_aborted_transaction_is_found(
     driver: LogDriver, field: str, value: int, message: str
 ) -> None:
-    (entry,) = driver.log.snapshot().aborted
+    (aborted_txn,) = driver.log.snapshot().aborted
     with pytest.raises(InvariantViolation, match=message):
-        check_invariants(driver, aborted=(msgspec.structs.replace(entry, **{field: value}),))
+        check_invariants(driver, aborted=(msgspec.structs.replace(aborted_txn, **{field: value}),))
     with pytest.raises(InvariantViolation, match="aborted transactions are out of order"):
-        check_invariants(driver, aborted=(entry, entry))
+        check_invariants(driver, aborted=(aborted_txn, aborted_txn))
 
 
 def with_batches(state: LogState, *batches: tuple[int, int, int]) -> tuple[Any, ...]:

@@ -52,11 +52,11 @@ def test_an_unknown_producer_may_start_anywhere(driver: LogDriver) -> None:
 
 def test_a_batch_sent_again_is_answered_from_the_cache(driver: LogDriver) -> None:
     driver.data(5, count=2, timestamp=NOW - 9)
-    snapshot_before = driver.log.snapshot()
-    answer = append_duplicate(driver.log, batch(5, count=2, timestamp=NOW - 9))
-    assert (answer.base_offset, answer.last_offset) == (0, 1)
-    assert answer.log_append_time_ms == NOW - 9  # the cached timestamp, on CreateTime topics too
-    assert driver.log.snapshot() == snapshot_before
+    state_before = driver.log.snapshot()
+    appended = append_duplicate(driver.log, batch(5, count=2, timestamp=NOW - 9))
+    assert (appended.base_offset, appended.last_offset) == (0, 1)
+    assert appended.log_append_time_ms == NOW - 9  # the cached timestamp, on CreateTime topics too
+    assert driver.log.snapshot() == state_before
 
 
 def test_the_answer_says_what_was_known_of_the_producer_before(driver: LogDriver) -> None:

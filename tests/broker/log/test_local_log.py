@@ -243,10 +243,10 @@ def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
     assert [aborted_txn_entry.producer_id for aborted_txn_entry in aborted_txns] == [2]
     cleaned_segment = Segment(0)
     assert log.replace_segments(old_segments, cleaned_segment, aborted_txns)
-    assert [entry.producer_id for entry in log.snapshot().aborted] == [2, 3]
+    assert [aborted_txn.producer_id for aborted_txn in log.snapshot().aborted] == [2, 3]
     assert [offset for offset, _ in log.producers.snapshots.all_snapshots()] == [4]
     assert not log.replace_segments(old_segments, Segment(0), ())
-    assert [entry.producer_id for entry in log.snapshot().aborted] == [2, 3]
+    assert [aborted_txn.producer_id for aborted_txn in log.snapshot().aborted] == [2, 3]
     log.local.cleaned_until = 4
     assert log.local.cleaned_until == 4
 

@@ -57,8 +57,8 @@ def read_log(
     return answer
 
 
-def bases(answer: LogRead) -> list[int]:
-    return [read_batch_header(record_data).base_offset for record_data in answer.records]
+def bases(log_read: LogRead) -> list[int]:
+    return [read_batch_header(record_data).base_offset for record_data in log_read.records]
 
 
 @pytest.fixture
@@ -80,16 +80,20 @@ SIZE = len(plain(2))
 def test_a_read_gives_whole_batches_below_the_high_watermark(
     three: LogDriver, offset: int, expected_bases: list[int]
 ) -> None:
-    answer = read_log(three, offset)
-    assert bases(answer) == expected_bases
-    assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (4, 4, 0)
-    assert answer.aborted is None
+    log_read = read_log(three, offset)
+    assert bases(log_read) == expected_bases
+    assert (log_read.high_watermark, log_read.last_stable_offset, log_read.log_start_offset) == (
+        4,
+        4,
+        0,
+    )
+    assert log_read.aborted is None
 
 
 def test_a_follower_reads_up_to_the_log_end(three: LogDriver) -> None:
-    answer = read_log(three, 2, up_to_log_end=True, isolation=COMMITTED)
-    assert bases(answer) == [2, 4]
-    assert answer.aborted is None
+    log_read = read_log(three, 2, up_to_log_end=True, isolation=COMMITTED)
+    assert bases(log_read) == [2, 4]
+    assert log_read.aborted is None
 
 
 @pytest.mark.parametrize("offset", [-1, 7])
@@ -139,9 +143,9 @@ def test_an_open_transaction_starves_read_committed() -> None:
     driver = LogDriver()
     driver.append(plain(10))
     driver.txn(0, count=10)
-    answer = read_log(driver, 10, isolation=COMMITTED)
-    assert (answer.records, answer.aborted) == ((), ())
-    assert (answer.high_watermark, answer.last_stable_offset) == (20, 10)
+    log_read = read_log(driver, 10, isolation=COMMITTED)
+    assert (log_read.records, log_read.aborted) == ((), ())
+    assert (log_read.high_watermark, log_read.last_stable_offset) == (20, 10)
     assert bases(read_log(driver, 0, isolation=COMMITTED)) == [0]
     assert driver.log.producers.state.oldest_transaction_timestamp() == NOW
 
@@ -149,9 +153,9 @@ def test_an_open_transaction_starves_read_committed() -> None:
 def aborted_entries(
     driver: LogDriver, offset: int, *, max_bytes: int = ALL
 ) -> list[tuple[int, int]]:
-    answer = read_log(driver, offset, isolation=COMMITTED, max_bytes=max_bytes)
-    assert answer.aborted is not None
-    return [(entry.producer_id, entry.first_offset) for entry in answer.aborted]
+    log_read = read_log(driver, offset, isolation=COMMITTED, max_bytes=max_bytes)
+    assert log_read.aborted is not None
+    return [(aborted_txn.producer_id, aborted_txn.first_offset) for aborted_txn in log_read.aborted]
 
 
 def test_an_aborted_transaction_is_listed_with_what_is_read() -> None:
@@ -200,9 +204,9 @@ def test_a_transaction_that_began_below_the_log_start_is_still_listed() -> None:
     driver.txn(1)
     driver.end(committed=False)
     driver.log.delete_records_before(2)
-    answer = read_log(driver, 2, isolation=COMMITTED)
-    assert answer.aborted is not None
-    assert [entry.first_offset for entry in answer.aborted] == [0]
+    log_read = read_log(driver, 2, isolation=COMMITTED)
+    assert log_read.aborted is not None
+    assert [aborted_txn.first_offset for aborted_txn in log_read.aborted] == [0]
 
 
 @pytest.mark.parametrize(
@@ -244,18 +248,20 @@ def test_timestamp_searches_stop_at_the_readers_bound() -> None:
     driver.log.become_leader(2)
     driver.txn(0, timestamp=20)
     log = driver.log
-    position = run_steps(log.offset_for_timestamp(11, UNCOMMITTED))
-    assert position is not None
-    assert (position.timestamp_ms, position.offset, position.leader_epoch) == (20, 1, 2)
+    offset_by_time = run_steps(log.offset_for_timestamp(11, UNCOMMITTED))
+    assert offset_by_time is not None
+    assert (offset_by_time.timestamp_ms, offset_by_time.offset, offset_by_time.leader_epoch) == (
+        20,
+        1,
+        2,
+    )
     assert run_steps(log.offset_for_timestamp(11, COMMITTED)) is None
     assert run_steps(log.offset_for_timestamp(21, UNCOMMITTED)) is None
-    newest_position = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
-    assert newest_position is not None
-    assert (newest_position.timestamp_ms, newest_position.offset) == (20, 1)
+    newest_offset = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
+    assert newest_offset is not None
+    assert (newest_offset.timestamp_ms, newest_offset.offset) == (20, 1)
     assert run_steps(log.offset_of_max_timestamp(COMMITTED)) is None
-    assert (
-        run_steps(log.offset_of_max_timestamp(COMMITTED, reads_to_log_end=True)) == newest_position
-    )
+    assert run_steps(log.offset_of_max_timestamp(COMMITTED, reads_to_log_end=True)) == newest_offset
     assert run_steps(make_log().offset_of_max_timestamp(UNCOMMITTED)) is None
 
 
@@ -267,9 +273,9 @@ def test_the_greatest_time_is_found_below_the_start_with_the_epoch_of_its_batch(
     log = driver.log
     log.advance_high_watermark(2)
     assert log.delete_records_before(1) == 1
-    newest_position = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
-    assert newest_position is not None
-    assert (newest_position.timestamp_ms, newest_position.offset, newest_position.leader_epoch) == (
+    newest_offset = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
+    assert newest_offset is not None
+    assert (newest_offset.timestamp_ms, newest_offset.offset, newest_offset.leader_epoch) == (
         30,
         0,
         0,
@@ -365,9 +371,9 @@ def test_an_aborted_transaction_is_indexed_with_what_still_holds_it_back(driver:
     driver.txn(0, pid=2, count=3)
     driver.end(committed=False, pid=2)
     assert driver.log.last_stable_offset == 10
-    (entry,) = driver.log.snapshot().aborted
-    assert (entry.producer_id, entry.first_offset) == (2, 12)
-    assert (entry.last_offset, entry.last_stable_offset) == (15, 10)
+    (aborted_txn,) = driver.log.snapshot().aborted
+    assert (aborted_txn.producer_id, aborted_txn.first_offset) == (2, 12)
+    assert (aborted_txn.last_offset, aborted_txn.last_stable_offset) == (15, 10)
     driver.end(committed=True, pid=1)
     assert driver.log.last_stable_offset == 17
 
@@ -415,14 +421,14 @@ def test_the_same_epoch_again_moves_nothing_and_a_lower_one_is_a_bug(driver: Log
 
 
 def replicate(driver: LogDriver, *, high_watermark: int | None = None) -> PartitionLog:
-    follower = make_log()
+    follower_log = make_log()
     for batch_data in driver.log.batches():
-        follow(follower, batch_data)
-        follower.check_invariants()
-    follower.advance_high_watermark(
+        follow(follower_log, batch_data)
+        follower_log.check_invariants()
+    follower_log.advance_high_watermark(
         driver.log.high_watermark if high_watermark is None else high_watermark
     )
-    return follower
+    return follower_log
 
 
 def busy() -> LogDriver:
@@ -508,13 +514,13 @@ def test_truncation_gives_the_log_that_never_went_further(offset: int) -> None:
     log.check_invariants()
     state = log.snapshot()
     assert state.log_end_offset == min(offset, 10)
-    expected = make_log()
+    expected_log = make_log()
     for data in remaining_batches:
-        follow(expected, data)
-    expected.advance_high_watermark(state.high_watermark)
-    model = expected.snapshot()
-    assert (state.producers, state.ongoing) == (model.producers, model.ongoing)
-    assert state.aborted == model.aborted
+        follow(expected_log, data)
+    expected_log.advance_high_watermark(state.high_watermark)
+    model_state = expected_log.snapshot()
+    assert (state.producers, state.ongoing) == (model_state.producers, model_state.ongoing)
+    assert state.aborted == model_state.aborted
     assert tuple(log.batches()) == tuple(remaining_batches)
 
 

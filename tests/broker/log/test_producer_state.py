@@ -148,7 +148,9 @@ def test_truncation_replays_only_what_lies_behind_a_snapshot(
     driver.log.truncate_to(7, now_ms=NOW)
     assert read == [6]
     (entry,) = driver.log.snapshot().producers
-    assert [known.last_offset for known in entry.batches] == [5, 6], "one known, one replayed"
+    assert [known_batch.last_offset for known_batch in entry.batches] == [5, 6], (
+        "one known, one replayed"
+    )
     driver.log.truncate_to(4, now_ms=NOW)
     assert read == [6], "there is a snapshot of just this offset"
 
@@ -205,7 +207,7 @@ def test_a_restart_keeps_of_each_producer_its_last_batch_and_its_transaction() -
         9: 1,
     }
     assert (state.ongoing, state.unreplicated) == (((3, 8),), ())
-    assert [entry.last_offset for entry in state.aborted] == [5]
+    assert [aborted_txn.last_offset for aborted_txn in state.aborted] == [5]
     assert driver.append(batch(2)) == 0, "the last batch is known for a duplicate"
     assert driver.append(batch(1)) == 45, "the one before it is not"
     assert driver.data(3) == 0
@@ -312,11 +314,11 @@ def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
     """The same log cut off at 400: with the state rebuilt, and with steps that are to be taken."""
     cut_log, stepwise_log = long_log().log, long_log().log
     cut_log.truncate_to(400, now_ms=NOW)
-    state_before = stepwise_log.producers.state
+    producers_before = stepwise_log.producers.state
     steps = stepwise_log.begin_truncation(400, now_ms=NOW)
     assert next(iter(steps)) == STEP_BATCHES
     assert stepwise_log.log_end_offset == 400
-    assert stepwise_log.producers.state is state_before
+    assert stepwise_log.producers.state is producers_before
     return cut_log, stepwise_log
 
 
@@ -444,7 +446,7 @@ def test_small_steps_end_where_the_log_is_cut_again_or_emptied(
 
 
 def data(
-    state: PartitionProducers,
+    partition_producers: PartitionProducers,
     offset: int,
     *,
     pid: int = 7,
@@ -454,7 +456,7 @@ def data(
     timestamp: int = 100,
     is_transactional: bool = True,
 ) -> None:
-    state.apply(
+    partition_producers.apply(
         ReplicatedBatch(
             batch_bytes=b"",
             base_offset=offset,
@@ -471,7 +473,7 @@ def data(
 
 
 def marker(
-    state: PartitionProducers,
+    partition_producers: PartitionProducers,
     offset: int,
     *,
     pid: int = 7,
@@ -480,7 +482,7 @@ def marker(
     committed: bool = False,
     timestamp: int = 200,
 ) -> tuple[int, int, int] | None:
-    aborted = state.apply_marker(
+    aborted = partition_producers.apply_marker(
         producer_id=pid,
         producer_epoch=epoch,
         coordinator_epoch=coordinator_epoch,
@@ -518,10 +520,10 @@ def test_first_sequence_is_derived_from_the_last(
 
 
 def test_only_the_last_five_batches_are_kept() -> None:
-    state = PartitionProducers()
+    partition_producers = PartitionProducers()
     for offset in range(7):
-        data(state, offset, last_sequence=offset)
-    entry = state.find(7)
+        data(partition_producers, offset, last_sequence=offset)
+    entry = partition_producers.find(7)
     assert entry is not None
     assert [batch.last_sequence for batch in entry.batches] == [2, 3, 4, 5, 6]
     assert entry.last_sequence == 6
@@ -532,57 +534,57 @@ def test_only_the_last_five_batches_are_kept() -> None:
 
 
 def test_a_new_epoch_clears_the_batches_and_keeps_the_open_transaction() -> None:
-    state = PartitionProducers()
-    data(state, 0)
-    data(state, 1, epoch=1)
-    entry = state.find(7)
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0)
+    data(partition_producers, 1, epoch=1)
+    entry = partition_producers.find(7)
     assert entry is not None
     assert len(entry.batches) == 1
     assert (entry.producer_epoch, entry.txn_first_offset) == (1, 0)
-    assert state.ongoing() == ((0, 7),)
+    assert partition_producers.ongoing() == ((0, 7),)
 
 
 def test_plain_batches_open_nothing() -> None:
-    state = PartitionProducers()
-    data(state, 0, is_transactional=False)
-    assert state.first_unstable_offset() is None
-    assert state.first_undecided_offset() is None
-    assert state.oldest_transaction_timestamp() == -1
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, is_transactional=False)
+    assert partition_producers.first_unstable_offset() is None
+    assert partition_producers.first_undecided_offset() is None
+    assert partition_producers.oldest_transaction_timestamp() == -1
 
 
 def test_a_marker_ends_the_transaction_and_names_the_next_open_one() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1)
-    data(state, 1, pid=2)
-    assert marker(state, 2, pid=1) == (0, 2, 1)
-    assert marker(state, 3, pid=2) == (1, 3, 4)
-    assert state.ongoing() == ()
-    assert state.unreplicated_txns() == ((0, 2), (1, 3))
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, pid=1)
+    data(partition_producers, 1, pid=2)
+    assert marker(partition_producers, 2, pid=1) == (0, 2, 1)
+    assert marker(partition_producers, 3, pid=2) == (1, 3, 4)
+    assert partition_producers.ongoing() == ()
+    assert partition_producers.unreplicated_txns() == ((0, 2), (1, 3))
 
 
 def test_of_a_committed_transaction_the_index_hears_nothing() -> None:
-    state = PartitionProducers()
-    data(state, 0)
-    assert marker(state, 1, committed=True) is None
-    assert state.ongoing() == ()
-    assert state.unreplicated_txns() == ((0, 1),)
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0)
+    assert marker(partition_producers, 1, committed=True) is None
+    assert partition_producers.ongoing() == ()
+    assert partition_producers.unreplicated_txns() == ((0, 1),)
 
 
 def test_a_marker_without_a_transaction_leaves_its_epochs() -> None:
-    state = PartitionProducers()
-    assert marker(state, 0, epoch=2, coordinator_epoch=5) is None
-    entry = state.find(7)
+    partition_producers = PartitionProducers()
+    assert marker(partition_producers, 0, epoch=2, coordinator_epoch=5) is None
+    entry = partition_producers.find(7)
     assert entry is not None
     assert (entry.producer_epoch, entry.coordinator_epoch, entry.last_timestamp) == (2, 5, 200)
     assert entry.last_sequence == -1
 
 
 def test_a_marker_is_in_the_next_snapshot() -> None:
-    state = PartitionProducers()
-    data(state, 0)
-    (snapshot_before,) = state.to_snapshot()
-    marker(state, 1, epoch=2, coordinator_epoch=5)
-    (snapshot_entry,) = state.to_snapshot()
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0)
+    (snapshot_before,) = partition_producers.to_snapshot()
+    marker(partition_producers, 1, epoch=2, coordinator_epoch=5)
+    (snapshot_entry,) = partition_producers.to_snapshot()
     assert snapshot_before.producer_epoch == 0
     assert (snapshot_entry.producer_epoch, snapshot_entry.coordinator_epoch) == (2, 5)
     assert (snapshot_entry.timestamp, snapshot_entry.txn_first_offset) == (200, -1)
@@ -592,116 +594,124 @@ def test_a_marker_is_in_the_next_snapshot() -> None:
 def test_a_marker_clears_the_batches_only_if_it_bumps_the_epoch(
     epoch: int, batch_count: int
 ) -> None:
-    state = PartitionProducers()
-    data(state, 0)
-    marker(state, 1, epoch=epoch)
-    entry = state.find(7)
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0)
+    marker(partition_producers, 1, epoch=epoch)
+    entry = partition_producers.find(7)
     assert entry is not None
     assert len(entry.batches) == batch_count
 
 
 def test_ended_transactions_hold_back_until_their_marker_is_released() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1)
-    data(state, 1, pid=2)
-    data(state, 2, pid=3)
-    marker(state, 3, pid=2)
-    marker(state, 4, pid=1)
-    assert state.first_unstable_offset() == 0
-    assert state.first_undecided_offset() == 2
-    state.release_below(4)  # the marker at 3 is replicated, the one at 4 is not
-    assert state.unreplicated_txns() == ((0, 4),)
-    assert state.first_unstable_offset() == 0
-    state.release_below(5)
-    assert state.first_unstable_offset() == 2
-    marker(state, 5, pid=3)
-    assert state.first_unstable_offset() == 2
-    state.release_below(6)
-    assert state.first_unstable_offset() is None
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, pid=1)
+    data(partition_producers, 1, pid=2)
+    data(partition_producers, 2, pid=3)
+    marker(partition_producers, 3, pid=2)
+    marker(partition_producers, 4, pid=1)
+    assert partition_producers.first_unstable_offset() == 0
+    assert partition_producers.first_undecided_offset() == 2
+    partition_producers.release_below(4)  # the marker at 3 is replicated, the one at 4 is not
+    assert partition_producers.unreplicated_txns() == ((0, 4),)
+    assert partition_producers.first_unstable_offset() == 0
+    partition_producers.release_below(5)
+    assert partition_producers.first_unstable_offset() == 2
+    marker(partition_producers, 5, pid=3)
+    assert partition_producers.first_unstable_offset() == 2
+    partition_producers.release_below(6)
+    assert partition_producers.first_unstable_offset() is None
 
 
 def test_the_oldest_transaction_is_aged_by_its_producers_last_batch() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1, timestamp=100)
-    data(state, 1, pid=2, timestamp=50)
-    assert state.oldest_transaction_timestamp() == 100
-    data(state, 2, pid=1, timestamp=300, last_sequence=1)
-    assert state.oldest_transaction_timestamp() == 300
-    marker(state, 3, pid=1)
-    assert state.oldest_transaction_timestamp() == 50
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, pid=1, timestamp=100)
+    data(partition_producers, 1, pid=2, timestamp=50)
+    assert partition_producers.oldest_transaction_timestamp() == 100
+    data(partition_producers, 2, pid=1, timestamp=300, last_sequence=1)
+    assert partition_producers.oldest_transaction_timestamp() == 300
+    marker(partition_producers, 3, pid=1)
+    assert partition_producers.oldest_transaction_timestamp() == 50
 
 
 def test_expiry_spares_open_transactions_and_younger_producers() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1, timestamp=100, is_transactional=False)
-    data(state, 1, pid=2, timestamp=101, is_transactional=False)
-    data(state, 2, pid=3, timestamp=1)
-    assert state.expire(now_ms=110, expiration_ms=10) == (1,)
-    assert [entry.producer_id for entry in state.entries()] == [2, 3]
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, pid=1, timestamp=100, is_transactional=False)
+    data(partition_producers, 1, pid=2, timestamp=101, is_transactional=False)
+    data(partition_producers, 2, pid=3, timestamp=1)
+    assert partition_producers.expire(now_ms=110, expiration_ms=10) == (1,)
+    assert [entry.producer_id for entry in partition_producers.entries()] == [2, 3]
 
 
 def test_before_kip_360_a_producer_goes_with_its_last_record() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1)
-    data(state, 1, pid=2)
-    data(state, 2, pid=2)
-    state.evict_below(2)
-    assert [entry.producer_id for entry in state.entries()] == [2]
-    assert state.ongoing() == ((1, 2),)
-    marker(state, 3, pid=2, epoch=9)
-    state.evict_below(0)
-    assert not list(state.entries()), "a marker alone is no record"
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, pid=1)
+    data(partition_producers, 1, pid=2)
+    data(partition_producers, 2, pid=2)
+    partition_producers.evict_below(2)
+    assert [entry.producer_id for entry in partition_producers.entries()] == [2]
+    assert partition_producers.ongoing() == ((1, 2),)
+    marker(partition_producers, 3, pid=2, epoch=9)
+    partition_producers.evict_below(0)
+    assert not list(partition_producers.entries()), "a marker alone is no record"
 
 
 def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
-    state = PartitionProducers()
+    partition_producers = PartitionProducers()
     for offset in range(3):
-        data(state, offset, pid=1, is_transactional=False)
-    data(state, 3, pid=3)
-    data(state, 4, pid=2)
-    marker(state, 5, pid=2, epoch=9)
-    state.release_below(6)
-    loaded_state = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
+        data(partition_producers, offset, pid=1, is_transactional=False)
+    data(partition_producers, 3, pid=3)
+    data(partition_producers, 4, pid=2)
+    marker(partition_producers, 5, pid=2, epoch=9)
+    partition_producers.release_below(6)
+    loaded_producers = PartitionProducers.of_snapshot(
+        partition_producers.to_snapshot(), now_ms=0, expiration_ms=1
+    )
     entry_by_producer = {
-        image_entry.producer_id: image_entry for image_entry in loaded_state.images()
+        image_entry.producer_id: image_entry for image_entry in loaded_producers.images()
     }
-    lived = {image_entry.producer_id: image_entry for image_entry in state.images()}
+    lived = {image_entry.producer_id: image_entry for image_entry in partition_producers.images()}
     assert entry_by_producer[1].batches == lived[1].batches[-1:]
     assert entry_by_producer[2] == lived[2]
     assert entry_by_producer[2].batches == ()
     assert entry_by_producer[3] == lived[3]
-    assert loaded_state.ongoing() == ((3, 3),)
-    assert loaded_state.unreplicated_txns() == (), "what is loaded is taken as replicated"
+    assert loaded_producers.ongoing() == ((3, 3),)
+    assert loaded_producers.unreplicated_txns() == (), "what is loaded is taken as replicated"
 
 
 def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1, is_transactional=False)
-    data(state, 1, pid=2)
-    data(state, 2, pid=1)
-    assert state.to_snapshot()[0].producer_id == 1
-    loaded_state = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
-    assert loaded_state.ongoing() == ((1, 2), (2, 1))
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, pid=1, is_transactional=False)
+    data(partition_producers, 1, pid=2)
+    data(partition_producers, 2, pid=1)
+    assert partition_producers.to_snapshot()[0].producer_id == 1
+    loaded_producers = PartitionProducers.of_snapshot(
+        partition_producers.to_snapshot(), now_ms=0, expiration_ms=1
+    )
+    assert loaded_producers.ongoing() == ((1, 2), (2, 1))
 
 
 def test_a_load_leaves_out_who_has_expired() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1, is_transactional=False)
-    data(state, 1, pid=2)
-    (entry, _) = state.to_snapshot()
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, pid=1, is_transactional=False)
+    data(partition_producers, 1, pid=2)
+    (entry, _) = partition_producers.to_snapshot()
     due_ms = entry.timestamp + 10
-    assert len(_load_state(state, due_ms - 1).images()) == 2
-    assert [producer.producer_id for producer in _load_state(state, due_ms).images()] == [2]
+    assert len(_load_state(partition_producers, due_ms - 1).images()) == 2
+    assert [
+        producer.producer_id for producer in _load_state(partition_producers, due_ms).images()
+    ] == [2]
 
 
-def _load_state(state: PartitionProducers, now_ms: int) -> PartitionProducers:
-    return PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=now_ms, expiration_ms=10)
+def _load_state(partition_producers: PartitionProducers, now_ms: int) -> PartitionProducers:
+    return PartitionProducers.of_snapshot(
+        partition_producers.to_snapshot(), now_ms=now_ms, expiration_ms=10
+    )
 
 
 def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
     """Compaction took its record. A replica that applies it knows the producer, and no epoch."""
-    state = PartitionProducers()
-    data(state, 0, pid=8, epoch=3, is_transactional=False)
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, pid=8, epoch=3, is_transactional=False)
     for offset, pid in ((1, 7), (2, 8)):
         emptied_batch = ReplicatedBatch(
             batch_bytes=b"",
@@ -715,8 +725,8 @@ def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
             is_transactional=True,
             is_control=True,
         )
-        assert state.apply(emptied_batch) is None
-    assert state.find(7) == ProducerEntry(7)
-    entry = state.find(8)
+        assert partition_producers.apply(emptied_batch) is None
+    assert partition_producers.find(7) == ProducerEntry(7)
+    entry = partition_producers.find(8)
     assert entry is not None
     assert (entry.producer_epoch, len(entry.batches)) == (3, 1)

@@ -416,17 +416,17 @@ def add_of_segments(segment: Segment, base: int, *, count: int = 1) -> None:
 
 def segments_of(*segments: tuple[int, ...]) -> Segments:
     """Segments of (base offset, offsets of batches of one record …)."""
-    built: Segments | None = None
+    built_segments: Segments | None = None
     for base, *offsets in segments:
         segment = Segment(base)
-        if built is None:
-            built = Segments(segment)
+        if built_segments is None:
+            built_segments = Segments(segment)
         else:
-            built.add(segment)
+            built_segments.add(segment)
         for offset in offsets:
             add_of_segments(segment, offset)
-    assert built is not None
-    return built
+    assert built_segments is not None
+    return built_segments
 
 
 def offsets(batches: list[bytes]) -> list[int]:
@@ -618,12 +618,12 @@ def test_end_offset_of_an_epoch(epoch: int, answer: tuple[int, int]) -> None:
 
 
 def test_an_empty_cache_knows_nothing() -> None:
-    empty = cache()
-    assert empty.latest == -1
-    assert empty.end_offset_for(0, log_end_offset=5) == (-1, -1)
-    assert empty.epoch_of(0) == -1
-    empty.drop_before(5)
-    assert empty.entries() == ()
+    empty_cache = cache()
+    assert empty_cache.latest == -1
+    assert empty_cache.end_offset_for(0, log_end_offset=5) == (-1, -1)
+    assert empty_cache.epoch_of(0) == -1
+    empty_cache.drop_before(5)
+    assert empty_cache.entries() == ()
 
 
 @pytest.mark.parametrize(("offset", "epoch"), [(4, -1), (5, 2), (9, 2), (10, 4), (99, 7)])
@@ -684,8 +684,8 @@ D = aborted_txn_of(2, 30, 35)
 
 def index() -> TxnIndex:
     txn_index = TxnIndex()
-    for entry in (A, B, C, D):
-        txn_index.append(entry)
+    for aborted_txn in (A, B, C, D):
+        txn_index.append(aborted_txn)
     return txn_index
 
 
@@ -704,9 +704,9 @@ def index() -> TxnIndex:
 )
 def test_lookup(start: int, upper: int, expected_txns: tuple[AbortedTxn, ...]) -> None:
     txn_index = TxnIndex()
-    for entry in (A, aborted_txn_of(2, 12, 15, stable_offset=11), C, D):
-        txn_index.append(entry)
-    assert [entry.producer_id for entry in txn_index.lookup(start, upper)] == [
+    for aborted_txn in (A, aborted_txn_of(2, 12, 15, stable_offset=11), C, D):
+        txn_index.append(aborted_txn)
+    assert [aborted_txn.producer_id for aborted_txn in txn_index.lookup(start, upper)] == [
         expected_txn_entry.producer_id for expected_txn_entry in expected_txns
     ]
 
@@ -715,8 +715,8 @@ def test_a_lookup_stops_where_the_stable_offset_lies_behind_the_read() -> None:
     txn_index = TxnIndex()
     txn_index.append(aborted_txn_of(1, 0, 10, stable_offset=12))
     txn_index.append(C)
-    assert [entry.producer_id for entry in txn_index.lookup(0, 12)] == [1]
-    assert [entry.producer_id for entry in txn_index.lookup(0, 13)] == [1, 3]
+    assert [aborted_txn.producer_id for aborted_txn in txn_index.lookup(0, 12)] == [1]
+    assert [aborted_txn.producer_id for aborted_txn in txn_index.lookup(0, 13)] == [1, 3]
 
 
 @pytest.mark.parametrize(

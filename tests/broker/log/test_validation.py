@@ -97,10 +97,10 @@ def log_with_start(config: LogConfig) -> PartitionLog:
 
 def refuse(batch_data: bytes, config: LogConfig = CREATE) -> AppendRejection:
     log = log_with_start(config)
-    snapshot_before = log.snapshot()
+    state_before = log.snapshot()
     answer = append_client(log, batch_data, guard=0, now_ms=NOW)
     assert isinstance(answer, AppendRejection)
-    assert log.snapshot() == snapshot_before
+    assert log.snapshot() == state_before
     return answer
 
 
@@ -517,11 +517,11 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
     header = read_batch_header(batch_data)
     newest_ms = newest_timestamp(header, batch_data)
     assert isinstance(newest_ms, int)
-    at_once, later = (
+    log_at_once, later_log = (
         PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
         for _ in range(2)
     )
-    result_at_once, from_payload = (
+    reread_at_once, reread_from_payload = (
         reread(
             header,
             batch_data,
@@ -534,15 +534,15 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
         )
         for payload in (None, payload_of(batch_data, header))
     )
-    assert from_payload == result_at_once
-    expected = append_client(at_once, batch_data, guard=0, now_ms=NOW)
+    assert reread_from_payload == reread_at_once
+    expected = append_client(log_at_once, batch_data, guard=0, now_ms=NOW)
     assert (
         append_client(
-            later, batch_data, guard=0, now_ms=NOW, timestamp_check=result_at_once or newest_ms
+            later_log, batch_data, guard=0, now_ms=NOW, timestamp_check=reread_at_once or newest_ms
         )
         == expected
     )
-    assert list(later.batches()) == list(at_once.batches())
+    assert list(later_log.batches()) == list(log_at_once.batches())
 
 
 def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
@@ -551,7 +551,7 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     config = LogConfig(rules=LATEST_RULES, codec=GZIP, is_compacted=True)
     batch_data = compressed_batch()
     header = read_batch_header(batch_data)
-    reread_batch = reread(
+    batch_reread = reread(
         header,
         batch_data,
         NOW,
@@ -560,13 +560,13 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
         now_ms=NOW,
         log_start_offset=0,
     )
-    assert reread_batch is not None
-    assert reread_batch.is_valid(config, NOW + REREAD_HOLDS_MS)
-    assert not reread_batch.is_valid(config, NOW + REREAD_HOLDS_MS + 1)
-    assert not reread_batch.is_valid(LogConfig(rules=LATEST_RULES, codec=GZIP), NOW)
+    assert batch_reread is not None
+    assert batch_reread.is_valid(config, NOW + REREAD_HOLDS_MS)
+    assert not batch_reread.is_valid(config, NOW + REREAD_HOLDS_MS + 1)
+    assert not batch_reread.is_valid(LogConfig(rules=LATEST_RULES, codec=GZIP), NOW)
     monkeypatch.setattr(validation, "payload_of", lambda *_: pytest.fail("read again"))
     log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
-    append_client(log, batch_data, guard=0, now_ms=NOW, timestamp_check=reread_batch)
+    append_client(log, batch_data, guard=0, now_ms=NOW, timestamp_check=batch_reread)
     (stored_batch,) = log.batches()
     assert read_batch_header(stored_batch).compression == GZIP
 
@@ -811,10 +811,10 @@ def test_with_append_time_every_record_has_the_batchs_time() -> None:
 def test_a_header_whose_maximum_no_record_has_finds_nothing() -> None:
     segment_bytes = bytearray(segment((10, 30)).batch(0))
     struct.pack_into(">q", segment_bytes, 35, 99)
-    lying = Segment(0)
-    append_to_segment(lying, bytes(segment_bytes))
-    assert run_steps(first_of_max([lying])) is None
-    assert run_steps(first_at_or_after([lying], 50, start_offset=0)) is None
+    lying_segment = Segment(0)
+    append_to_segment(lying_segment, bytes(segment_bytes))
+    assert run_steps(first_of_max([lying_segment])) is None
+    assert run_steps(first_at_or_after([lying_segment], 50, start_offset=0)) is None
 
 
 def test_a_batch_without_codec_is_known_by_its_header(monkeypatch: pytest.MonkeyPatch) -> None:

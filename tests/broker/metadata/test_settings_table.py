@@ -101,19 +101,19 @@ def test_since_and_until_are_both_of_the_range(
 
 
 def test_a_switch_may_stand_for_releases() -> None:
-    of_a_switch = row(
+    switch_row = row(
         since="topics_have_dead_letters",
         before={"decompression_is_bounded": SettingFacts(default="1", type="LONG")},
     )
-    assert of_a_switch.is_in(LATEST_RULES)
-    assert not of_a_switch.is_in(Rules(topics_have_dead_letters=False))
-    assert of_a_switch.facts_in(LATEST_RULES) is of_a_switch
-    older_facts = of_a_switch.facts_in(Rules(decompression_is_bounded=False))
-    assert (older_facts.default, older_facts.type, older_facts.importance) == ("1", "LONG", "low")
+    assert switch_row.is_in(LATEST_RULES)
+    assert not switch_row.is_in(Rules(topics_have_dead_letters=False))
+    assert switch_row.facts_in(LATEST_RULES) is switch_row
+    older_row = switch_row.facts_in(Rules(decompression_is_bounded=False))
+    assert (older_row.default, older_row.type, older_row.importance) == ("1", "LONG", "low")
 
 
 def test_the_older_of_two_changes_wins() -> None:
-    changed_twice = row(
+    row_changed_twice = row(
         default="3",
         update="cluster-wide",
         before={"4.0": {"default": "2"}, "3.5": {"default": None, "update": "read-only"}},
@@ -123,8 +123,8 @@ def test_the_older_of_two_changes_wins() -> None:
         ("3.9.2", ("2", UpdateMode.CLUSTER_WIDE)),
         ("2.8.2", (None, UpdateMode.READ_ONLY)),
     ):
-        facts = changed_twice.facts_in(Rules(version=version))
-        assert (facts.default, facts.update) == expected
+        setting_row = row_changed_twice.facts_in(Rules(version=version))
+        assert (setting_row.default, setting_row.update) == expected
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -188,7 +188,7 @@ def test_valid_values_are_read_as_kafka_prints_them(
 
 
 def test_a_default_may_be_missing() -> None:
-    node_id = BROKER_CONFIGS["node.id"]
-    assert (node_id.default, node_id.default_text, node_id.type) == (None, "", INT)
+    node_id_key = BROKER_CONFIGS["node.id"]
+    assert (node_id_key.default, node_id_key.default_text, node_id_key.type) == (None, "", INT)
     assert BROKER_CONFIGS["log.cleaner.enable"].type is BOOLEAN
     assert BROKER_CONFIGS["ssl.key.password"].is_sensitive

@@ -249,10 +249,10 @@ async def test_very_many_deadlines_end_at_their_time(bench: Bench) -> None:
 
 async def test_what_happens_while_it_prepares_is_not_missed(bench: Bench) -> None:
     touched_keys: list[str] = []
-    gate = asyncio.Event()
+    gate_event = asyncio.Event()
 
     async def prepare() -> bool:
-        await gate.wait()
+        await gate_event.wait()
         return bool(touched_keys)
 
     def check(key: str) -> bool:
@@ -266,7 +266,7 @@ async def test_what_happens_while_it_prepares_is_not_missed(bench: Bench) -> Non
     await asyncio.sleep(0)
     bench.purgatory.touch("b")
     assert touched_keys == ["b"]
-    gate.set()
+    gate_event.set()
     assert await task is True
     bench.assert_empty()
 
@@ -628,9 +628,9 @@ def test_a_timer_is_the_cause_of_what_it_finds() -> None:
     events = LogEvents(tracer, "broker/1")
     cause_before = events.timer("retention", 300_000)
     events.trace_expiry(LogDriver().log, (PID,))
-    fired, expired = tracer.events()
-    assert (fired.k, fired.p, fired.d) == (
+    fired_event, expired_event = tracer.events()
+    assert (fired_event.k, fired_event.p, fired_event.d) == (
         "timer.fire", (), {"timer": "retention", "waited_ms": 300_000}
     )  # fmt: skip
-    assert expired.p == (fired.i,)
-    assert tracer.caused_by(cause_before) == fired.i
+    assert expired_event.p == (fired_event.i,)
+    assert tracer.caused_by(cause_before) == fired_event.i

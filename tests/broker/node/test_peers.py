@@ -443,9 +443,9 @@ async def test_a_rule_names_broker_subject_and_kind(
 ) -> None:
     peer_bench.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, **criteria)
     peer_bench.ask(kind="marker")
-    (verdict,) = peer_bench.told
-    assert error_in(verdict) == 56
-    assert not is_lost(verdict)
+    (fault_effect,) = peer_bench.told
+    assert error_in(fault_effect) == 56
+    assert not is_lost(fault_effect)
 
 
 @within(run_of_crossings)
@@ -458,9 +458,9 @@ async def test_what_is_held_goes_on_with_the_release_and_others_pass_it(
     assert peer_bench.told == []
     peer_bench.injector.release("f")
     await asyncio.sleep(0.001)
-    (verdict,) = peer_bench.told
-    assert verdict is not None
-    assert verdict.outcome is SubmitOutcome.PASS
+    (fault_effect,) = peer_bench.told
+    assert fault_effect is not None
+    assert fault_effect.outcome is SubmitOutcome.PASS
 
 
 @within(run_of_crossings)
@@ -503,7 +503,7 @@ async def test_a_scan_that_is_dropped_is_left_out_once(peer_bench: CrossingsBenc
 
 
 def test_verdicts_are_read_in_one_place() -> None:
-    drop = FaultEffect(outcome=SubmitOutcome.DROP)
-    assert (is_lost(None), is_lost(drop)) == (False, True)
-    assert (error_in(None), error_in(drop)) == (0, 0)
+    drop_effect = FaultEffect(outcome=SubmitOutcome.DROP)
+    assert (is_lost(None), is_lost(drop_effect)) == (False, True)
+    assert (error_in(None), error_in(drop_effect)) == (0, 0)
     assert error_in(FaultEffect(outcome=SubmitOutcome.ERROR, error=6)) == 6

@@ -208,10 +208,10 @@ def test_programs_say_which_release_they_are_by_asking_for_it() -> None:
         assert named_releases == {REFERENCE.patch_release}, page
 
 
-@pytest.mark.parametrize("module", sorted(SIM.rglob("*.py")), ids=str)
-def test_no_other_module_knows_its_number(module: Path) -> None:
-    if SIM / "releases" not in module.parents:
-        assert REFERENCE.patch_release not in module.read_text("utf-8")
+@pytest.mark.parametrize("module_file", sorted(SIM.rglob("*.py")), ids=str)
+def test_no_other_module_knows_its_number(module_file: Path) -> None:
+    if SIM / "releases" not in module_file.parents:
+        assert REFERENCE.patch_release not in module_file.read_text("utf-8")
 
 
 # The list of changes that are no switch stands beside the list of those that are.

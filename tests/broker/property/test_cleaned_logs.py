@@ -142,22 +142,22 @@ class CompactionAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def clean(self) -> None:
-        dirty_range = dirty_part_of(self.log, self.now)
-        if dirty_range is None:
+        dirty_part = dirty_part_of(self.log, self.now)
+        if dirty_part is None:
             return
         records_before = self.read(COMMITTED)
-        for _ in clean(self.log, dirty_range, self.now):
+        for _ in clean(self.log, dirty_part, self.now):
             pass
         self.rounds += 1
-        assert self.log.local.cleaned_until == dirty_range.end_offset
+        assert self.log.local.cleaned_until == dirty_part.end_offset
         records_after = self.read(COMMITTED)
         assert latest(records_after) == latest(records_before), "no reader misses a value"
         assert set(records_after) <= set(records_before), "and none sees one that was not there"
         records_below = [
-            record for record in records_after if record.offset < dirty_range.end_offset
+            record for record in records_after if record.offset < dirty_part.end_offset
         ]
         assert [record for record in records_below if record.value is not None] == self.expected(
-            dirty_range.end_offset
+            dirty_part.end_offset
         )
         assert dirty_part_of(self.log, self.now) is None, "a second round finds nothing"
 
@@ -390,9 +390,9 @@ class Twins:
 
     def clean(self) -> None:
         """Clean one of the two logs."""
-        dirty_range = dirty_part_of(self.cleaned, self.now_ms)
-        if dirty_range is not None:
-            for _ in clean(self.cleaned, dirty_range, self.now_ms):
+        dirty_part = dirty_part_of(self.cleaned, self.now_ms)
+        if dirty_part is not None:
+            for _ in clean(self.cleaned, dirty_part, self.now_ms):
                 pass
         self.cleaned.check_invariants()
 

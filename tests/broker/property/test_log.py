@@ -492,16 +492,18 @@ class LogAgainstList(RuleBasedStateMachine):
             high_watermark=self.high_watermark,
         )
         reread_log.check_invariants()
-        live, replayed_state = self.log.snapshot(), reread_log.snapshot()
+        live_state, replayed_state = self.log.snapshot(), reread_log.snapshot()
         if self.log_start == 0 and not self.is_reloaded:
-            assert live == replayed_state
-        for producer, full_producer in zip(live.producers, replayed_state.producers, strict=True):
+            assert live_state == replayed_state
+        for producer, full_producer in zip(
+            live_state.producers, replayed_state.producers, strict=True
+        ):
             batches = producer.batches
             assert batches == full_producer.batches[len(full_producer.batches) - len(batches) :]
             assert bool(batches) == bool(full_producer.batches)
             assert replace(producer, batches=()) == replace(full_producer, batches=())
-        assert live.ongoing == replayed_state.ongoing
-        assert live.unreplicated == tuple(
+        assert live_state.ongoing == replayed_state.ongoing
+        assert live_state.unreplicated == tuple(
             (first_offset, marker)
             for first_offset, marker in replayed_state.unreplicated
             if marker >= self.settled
@@ -510,8 +512,10 @@ class LogAgainstList(RuleBasedStateMachine):
             (read_batch_header(batch_data).base_offset for batch_data in self.log.batches()),
             self.log_end,
         )
-        assert live.aborted == tuple(
-            entry for entry in replayed_state.aborted if entry.last_offset >= first_kept
+        assert live_state.aborted == tuple(
+            aborted_txn
+            for aborted_txn in replayed_state.aborted
+            if aborted_txn.last_offset >= first_kept
         )
 
 

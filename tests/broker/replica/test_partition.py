@@ -334,8 +334,8 @@ def test_what_the_controller_refuses(
     change = partition_bench.shrink_isr()
     assert (partition_bench.answer(change, error=error) is change) == is_repeated
     assert list(partition_bench.partition.isr) == [B1, B2, B3]
-    second_request = partition_bench.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=2_000)
-    assert (second_request is not None) == may_ask_again
+    second_change = partition_bench.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=2_000)
+    assert (second_change is not None) == may_ask_again
 
 
 def test_an_answer_that_metadata_has_overtaken_is_nothing() -> None:

@@ -51,7 +51,7 @@ def log_of(answer: object) -> PartitionLog:
 
 
 @pytest.mark.parametrize(
-    ("broker", "tp", "epoch", "as_leader", "as_replica"),
+    ("broker", "topic_partition", "epoch", "error_of_leader", "error_of_replica"),
     [
         (B1, TP, -1, ErrorCode.none, ErrorCode.none),
         (B1, TP, 4, ErrorCode.none, ErrorCode.none),
@@ -73,17 +73,24 @@ def log_of(answer: object) -> PartitionLog:
     ],
 )
 def test_who_may_serve_what(
-    broker: BrokerId, tp: TopicPartition, epoch: int, as_leader: ErrorCode, as_replica: ErrorCode
+    broker: BrokerId,
+    topic_partition: TopicPartition,
+    epoch: int,
+    error_of_leader: ErrorCode,
+    error_of_replica: ErrorCode,
 ) -> None:
     brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2), epoch=4))))
-    for answer, expected in (
-        (brokers.each[broker].leader(tp, current_leader_epoch=epoch), as_leader),
-        (brokers.each[broker].replica(tp, current_leader_epoch=epoch), as_replica),
+    for answer, expected_error in (
+        (brokers.each[broker].leader(topic_partition, current_leader_epoch=epoch), error_of_leader),
+        (
+            brokers.each[broker].replica(topic_partition, current_leader_epoch=epoch),
+            error_of_replica,
+        ),
     ):
-        if expected is ErrorCode.none:
-            assert log_of(answer).topic_partition == tp
+        if expected_error is ErrorCode.none:
+            assert log_of(answer).topic_partition == topic_partition
         else:
-            assert error_of(answer) is expected
+            assert error_of(answer) is expected_error
 
 
 def test_the_leader_counts_the_replicas() -> None:
@@ -156,12 +163,12 @@ def test_a_moved_leader_is_lost_by_one_and_gained_by_the_other(
 ) -> None:
     image_before = cluster().with_topic(topic("orders", partition(old_leader)))
     brokers = Brokers(image_before)
-    follower = brokers.each[BrokerId(new_leader)].hosted[TP]
+    follower_log = brokers.each[BrokerId(new_leader)].hosted[TP]
     changes = brokers.apply(image_before.with_partition(TP, partition(new_leader, epoch=1)))
     assert changes[BrokerId(old_leader)].lost_partitions == [(TP, 1)]
     assert changes[BrokerId(new_leader)].led_partitions == [(TP, 1)]
     assert changes[BrokerId(new_leader)].unfollowed_partitions == [TP]
-    assert brokers.each[BrokerId(new_leader)].led[TP] is follower, (
+    assert brokers.each[BrokerId(new_leader)].led[TP] is follower_log, (
         "a follower's log is the leader's now"
     )
     assert {replicas.hosted[TP].leader_epoch for replicas in brokers.each.values()} == {1}
@@ -188,13 +195,13 @@ def test_what_does_not_change_is_no_change() -> None:
 def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
     image = cluster().with_topic(topic())
     brokers = Brokers(image)
-    old_replica = brokers.each[B1].led[TP]
+    old_replica_log = brokers.each[B1].led[TP]
     changes = brokers.apply(image.without_topic("orders"))
     assert changes[B1].deleted_partitions == [TP]
     assert brokers.each[B1].hosted == {}
     assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.unknown_topic_or_partition
     brokers.apply(image)
-    assert brokers.each[B1].led[TP] is not old_replica
+    assert brokers.each[B1].led[TP] is not old_replica_log
 
 
 @pytest.mark.parametrize(("replicas", "has_tail"), [((1, 2), True), ((1,), False)])
@@ -209,9 +216,9 @@ def test_a_leader_keeps_new_batches_for_its_followers(
 def test_a_partition_that_wants_more_replicas_than_it_has_is_watched(
     min_isr: int, is_watched: bool
 ) -> None:
-    single_replica = partition(1, replicas=(1,))
+    single_replica_image = partition(1, replicas=(1,))
     image = cluster().with_topic(
-        topic("orders", single_replica, configs={"min.insync.replicas": str(min_isr)})
+        topic("orders", single_replica_image, configs={"min.insync.replicas": str(min_isr)})
     )
     brokers = Brokers(image, Rules(min_isr_is_bounded=False))
     assert (TP in brokers.each[B1].replicated) is is_watched
@@ -228,13 +235,13 @@ def test_a_topic_is_forgotten_with_a_break_after_every_sixteen_replicas() -> Non
 def test_a_topic_made_anew_under_its_old_name_is_another_topic() -> None:
     image = cluster().with_topic(topic("orders", partition(1), partition(2, replicas=(2,))))
     brokers = Brokers(image)
-    old_replica = brokers.each[B1].led[TP]
+    old_replica_log = brokers.each[B1].led[TP]
     changes = brokers.apply(
         image.without_topic("orders").with_topic(topic(topic_id=uuid.UUID(int=9)))
     )
     assert changes[B1].deleted_partitions == [TP]
     assert changes[B1].led_partitions == [(TP, 0)]
-    assert brokers.each[B1].led[TP] is not old_replica
+    assert brokers.each[B1].led[TP] is not old_replica_log
     assert TopicPartition("orders", 1) not in brokers.each[B2].hosted
 
 
@@ -298,8 +305,8 @@ def test_each_epoch_says_which_leader_a_replica_follows() -> None:
 def test_without_a_leader_a_replica_follows_none() -> None:
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2))))
     brokers = Brokers(image)
-    leaderless = image.with_partition(TP, partition(-1, replicas=(1, 2), epoch=1))
-    changes = brokers.apply(leaderless)
+    leaderless_image = image.with_partition(TP, partition(-1, replicas=(1, 2), epoch=1))
+    changes = brokers.apply(leaderless_image)
     assert changes[B2].unfollowed_partitions == [TP]
     assert changes[B1].lost_partitions == [(TP, 1)]
     assert changes[B1].unfollowed_partitions == []
@@ -443,8 +450,8 @@ def test_a_leader_that_is_offline_resigns_once_another_one_leads() -> None:
 
 def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
     brokers = brokers_with_failed_directory()
-    partition_elsewhere = partition(2, replicas=(2, 3), epoch=1)
-    changes = brokers.apply(brokers.image.with_partition(TP, partition_elsewhere))
+    image_elsewhere = partition(2, replicas=(2, 3), epoch=1)
+    changes = brokers.apply(brokers.image.with_partition(TP, image_elsewhere))
     assert changes[B1].deleted_partitions == [TP]
     changes = brokers.apply(brokers.image.without_topic("orders"))
     assert changes[B1].deleted_partitions == [TopicPartition("orders", 1)]
@@ -454,8 +461,8 @@ def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
 def test_a_topic_that_is_made_again_has_lost_no_leader_to_the_deleted_one() -> None:
     brokers = brokers_with_failed_directory()
     brokers.apply(brokers.image.without_topic("orders"))
-    made_again = topic("orders", partition(2), topic_id=uuid.UUID(int=7))
-    changes = brokers.apply(brokers.image.with_topic(made_again))
+    topic_made_again = topic("orders", partition(2), topic_id=uuid.UUID(int=7))
+    changes = brokers.apply(brokers.image.with_topic(topic_made_again))
     assert brokers.each[B1].offline == {TP}
     assert changes[B1] == LeadershipChanges()
 

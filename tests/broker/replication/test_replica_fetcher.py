@@ -324,12 +324,12 @@ def test_a_leader_that_has_not_heard_of_it_is_asked_again_later() -> None:
 
 def test_batches_of_a_later_leader_are_left_alone() -> None:
     replica_bench = bench()
-    follower = replica_bench.nodes[B2]
+    follower_node = replica_bench.nodes[B2]
     later_batch = assign(plain(), base_offset=0, leader_epoch=9)
     replica_bench.leader.log.append(describe_batch(later_batch), now_ms=NOW)
     replica_bench.leader.note_append(replica_bench.leader.log)
     replica_bench.settle()
-    assert follower.log.log_end_offset == 0
+    assert follower_node.log.log_end_offset == 0
 
 
 def test_a_session_that_the_leader_has_forgotten_is_begun_again() -> None:
@@ -430,8 +430,8 @@ class Follower:
 
     def __init__(self, **changes: Any) -> None:
         self.bench = ReplicaBench(**changes)
-        for node in (B2, B3):
-            self.bench.nodes[node].fetchers.stop()
+        for node_id in (B2, B3):
+            self.bench.nodes[node_id].fetchers.stop()
         self.bench.settle()
         self.sessions = self.bench.leader.sessions
         self.session_id = 0
@@ -464,8 +464,10 @@ class Follower:
         assert not answer.done()
         return answer
 
-    def told(self, position: ReplicaFetchPartition, **changes: Any) -> ReplicaFetchedPartition:
-        (partition,) = self.fetch(position, **changes).partitions
+    def told(
+        self, fetch_partition: ReplicaFetchPartition, **changes: Any
+    ) -> ReplicaFetchedPartition:
+        (partition,) = self.fetch(fetch_partition, **changes).partitions
         return partition
 
 
@@ -530,11 +532,11 @@ def test_a_diverging_follower_learns_where_it_diverges() -> None:
 def test_a_session_is_known_by_its_id_and_counts_its_requests() -> None:
     follower = Follower()
     follower.bench.append(plain())
-    first_answer = follower.fetch(position())
-    assert first_answer.session_id > 0
+    first_reply = follower.fetch(position())
+    assert first_reply.session_id > 0
     wrong_answer = follower.ask(session_id=99)
     assert wrong_answer.result().error is ErrorCode.fetch_session_id_not_found
-    second_answer = follower.ask(session_id=first_answer.session_id, session_epoch=7)
+    second_answer = follower.ask(session_id=first_reply.session_id, session_epoch=7)
     assert second_answer.result().error is ErrorCode.invalid_fetch_session_epoch
 
 
@@ -560,17 +562,18 @@ def test_a_forgotten_partition_is_no_news() -> None:
 def test_a_partition_may_be_named_by_its_topics_id_alone() -> None:
     follower = Follower()
     follower.bench.append(plain())
-    unnamed = TopicPartition("", 0)
-    assert follower.told(position(topic_partition=unnamed)).topic_partition == TP
+    unnamed_partition = TopicPartition("", 0)
+    assert follower.told(position(topic_partition=unnamed_partition)).topic_partition == TP
     parked_fetch = follower.park(
-        position(1, topic_partition=unnamed), forgotten_partitions=((TOPIC_ID, unnamed),)
+        position(1, topic_partition=unnamed_partition),
+        forgotten_partitions=((TOPIC_ID, unnamed_partition),),
     )
     assert not parked_fetch.done()
     unknown_topic_id = uuid.UUID(int=5)
-    strange = follower.told(
-        position(topic_id=unknown_topic_id, topic_partition=unnamed), session_epoch=0
+    strange_partition = follower.told(
+        position(topic_id=unknown_topic_id, topic_partition=unnamed_partition), session_epoch=0
     )
-    assert strange.error is ErrorCode.unknown_topic_or_partition
+    assert strange_partition.error is ErrorCode.unknown_topic_or_partition
 
 
 # Waiting
@@ -704,10 +707,10 @@ def test_a_follower_out_of_range_learns_the_ends(timestamp: int, offset: int) ->
         )
     )
     assert (reply.error, reply.offset) == (0, offset)
-    old_answer = follower.sessions.list_offset(
+    old_reply = follower.sessions.list_offset(
         ReplicaOffsetCommand(
             replica_id=B2, topic_partition=TP, current_leader_epoch=3, timestamp_ms=timestamp
         )
     )
-    assert old_answer.error is ErrorCode.unknown_leader_epoch
+    assert old_reply.error is ErrorCode.unknown_leader_epoch
     assert NOW

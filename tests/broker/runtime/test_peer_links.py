@@ -28,7 +28,7 @@ A, B, C = BrokerId(1), BrokerId(2), BrokerId(3)
 COMMAND = AllocateProducerIdsCommand(broker_id=A, broker_epoch=7)
 
 
-async def echo(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+async def echo(_key: int, _version: int, command: object, _source_broker_id: BrokerId) -> object:
     return command
 
 
@@ -45,16 +45,18 @@ class LinkBench:
         )
 
     def handled_by(
-        self, target: BrokerId, handled_before: list[object] | None = None
+        self, target_broker_id: BrokerId, handled_before: list[object] | None = None
     ) -> list[object]:
         """Register a broker that answers None; return the list of the commands that it gets."""
         handled = [] if handled_before is None else handled_before
 
-        async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        async def handler(
+            _key: int, _version: int, command: object, _source_broker_id: BrokerId
+        ) -> object:
             handled.append(command)
             return None
 
-        self.network.register(target, handler)
+        self.network.register(target_broker_id, handler)
         return handled
 
     def ask(
@@ -99,8 +101,10 @@ async def test_a_request_is_answered_by_its_target() -> None:
     link_bench = LinkBench()
     requests_handled: list[object] = []
 
-    async def handler(key: int, version: int, command: object, source: BrokerId) -> object:
-        requests_handled.append((key, version, command, source))
+    async def handler(
+        key: int, version: int, command: object, source_broker_id: BrokerId
+    ) -> object:
+        requests_handled.append((key, version, command, source_broker_id))
         return "reply"
 
     link_bench.network.register(B, handler)
@@ -122,7 +126,9 @@ async def test_requests_of_a_turn_are_delivered_in_order() -> None:
     link_bench = LinkBench()
     commands_handled: list[object] = []
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         commands_handled.append(command)
         return command
 
@@ -137,7 +143,9 @@ async def test_a_handler_may_wait_and_others_pass_it() -> None:
     link_bench = LinkBench()
     gate = asyncio.get_running_loop().create_future()
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         if command == "slow":
             await gate
         return command
@@ -171,7 +179,9 @@ async def test_a_broker_that_goes_away_fails_what_is_under_way_to_it() -> None:
     link_bench = LinkBench()
     never_future = asyncio.get_running_loop().create_future()
 
-    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+    ) -> object:
         return await never_future
 
     link_bench.network.register(B, handler)
@@ -216,7 +226,9 @@ async def test_a_swallowed_request_arrives_after_the_heal_while_its_caller_waits
     handled: list[object] = []
     answer = asyncio.get_running_loop().create_future()
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         handled.append(command)
         return await answer if command == "under way" else command
 
@@ -277,7 +289,9 @@ async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
 async def test_a_handler_that_fails_answers_with_an_error(
     error: Exception, answer_error: ErrorCode, log_events: list[str]
 ) -> None:
-    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+    ) -> object:
         raise error
 
     link_bench = LinkBench()
@@ -289,7 +303,9 @@ async def test_a_handler_that_fails_answers_with_an_error(
 
 
 async def test_a_failure_in_delivery_loses_no_other_request_of_its_turn() -> None:
-    def handler(_key: int, _version: int, command: object, _source: BrokerId) -> Awaitable[object]:
+    def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> Awaitable[object]:
         if command == "bad":
             raise ValueError("not even a coroutine")
         return echo(0, 0, command, A)
@@ -307,7 +323,9 @@ async def test_a_failure_in_delivery_loses_no_other_request_of_its_turn() -> Non
 async def test_stopping_the_tasks_disconnects_a_caller_that_waits_for_a_handler() -> None:
     link_bench = LinkBench()
 
-    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+    ) -> object:
         return await asyncio.get_running_loop().create_future()
 
     link_bench.network.register(B, handler)
@@ -339,7 +357,9 @@ def in_virtual_time(main: Callable[[VirtualEnvironment, LoopNetwork], Awaitable[
     return run_virtual(run_with_network, seed=1)
 
 
-async def silence(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+async def silence(
+    _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+) -> object:
     return await asyncio.get_running_loop().create_future()
 
 
@@ -412,7 +432,9 @@ async def test_latency_keeps_the_order_of_a_link(
 ) -> None:
     commands_and_times: list[tuple[object, int]] = []
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         commands_and_times.append((command, env.clock.monotonic_us()))
         return command
 
@@ -504,7 +526,9 @@ async def test_a_copy_crosses_and_is_handled_and_its_answer_is_ignored() -> None
     link_bench = LinkBench(interceptor=script)
     handled: list[object] = []
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         handled.append(command)
         return f"answer {len(handled)}"
 
@@ -527,7 +551,9 @@ async def test_a_lost_answer_leaves_the_effect_and_a_timeout() -> None:
     )
     handled: list[object] = []
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         handled.append(command)
         raise PeerAnsweredError("refused", error=1)
 
@@ -595,11 +621,13 @@ async def test_a_request_released_after_its_deadline_is_handled_and_its_answer_t
     None
 ):
     gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
-    handled = asyncio.Event()
+    handled_event = asyncio.Event()
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         assert command == "late"
-        handled.set()
+        handled_event.set()
         return None
 
     link_bench = LinkBench(interceptor=Script(peer_request=lambda: gate))
@@ -607,9 +635,9 @@ async def test_a_request_released_after_its_deadline_is_handled_and_its_answer_t
     future = link_bench.ask("late", timeout_ms=1)
     with pytest.raises(PeerTimeoutError):
         await future
-    assert not handled.is_set()
+    assert not handled_event.is_set()
     gate.set_result(PASS)
-    await handled.wait()
+    await handled_event.wait()
     assert isinstance(future.exception(), PeerTimeoutError)
 
 
@@ -659,7 +687,9 @@ async def test_stopping_ends_a_wait_with_a_disconnect() -> None:
 async def test_messages_are_traced_with_their_causes() -> None:
     link_bench = LinkBench()
 
-    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+    ) -> object:
         link_bench.tracer.emit("note", "broker/2", data={"text": "handled"})
         return None
 
@@ -685,7 +715,9 @@ async def test_brief_joins_the_chain_through_routine_exchanges_of_brokers(api_ke
     link_bench = LinkBench()
     link_bench.tracer.level = TraceLevel.BRIEF
 
-    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+    ) -> object:
         if api_key in (24, 27):
             link_bench.tracer.emit("note", "broker/2", data={"text": "handled"})
         return None
@@ -722,6 +754,6 @@ async def test_a_copy_is_traced_before_it_arrives() -> None:
     link_bench.network.register(B, echo)
     await link_bench.ask()
     events = list(link_bench.tracer.events())
-    (copy,) = [event for event in events if event.k == "msg.dup"]
-    assert events[copy.p[0]].k == "msg.send"
-    assert [event.k for event in events[copy.i + 1 :]] == ["msg.recv"]
+    (copy_event,) = [event for event in events if event.k == "msg.dup"]
+    assert events[copy_event.p[0]].k == "msg.send"
+    assert [event.k for event in events[copy_event.i + 1 :]] == ["msg.recv"]

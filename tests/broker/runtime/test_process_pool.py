@@ -24,16 +24,16 @@ def blocked_signals() -> set[int]:
 @pytest.mark.costly
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_an_error_ends_work_that_would_last_for_ever(method: str, tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
+    pipe_file = tmp_path / "pipe"
+    os.mkfifo(pipe_file)
     work: Future[None]
 
     def break_off() -> None:
         nonlocal work
         with process_pool(1, context=multiprocessing.get_context(method)) as pool:
             with interrupts_kept_back():
-                work = pool.submit(waits_for_ever, str(pipe))
-            with pipe.open("w"):  # until the work reads it
+                work = pool.submit(waits_for_ever, str(pipe_file))
+            with pipe_file.open("w"):  # until the work reads it
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

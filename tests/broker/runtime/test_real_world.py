@@ -71,15 +71,15 @@ def handshake(
     server: ssl.SSLContext, client: ssl.SSLContext, host: str = HOST
 ) -> tuple[ssl.SSLObject, ssl.SSLObject]:
     """Both TLS ends after a handshake in memory."""
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server_buffer, client_buffer = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
-        server.wrap_bio(to_server, to_client, server_side=True),
-        client.wrap_bio(to_client, to_server, server_hostname=host),
+        server.wrap_bio(server_buffer, client_buffer, server_side=True),
+        client.wrap_bio(client_buffer, server_buffer, server_hostname=host),
     )
     for _ in range(4):
-        for end in ends:
+        for tls_end in ends:
             try:
-                end.do_handshake()
+                tls_end.do_handshake()
             except ssl.SSLWantReadError:
                 continue
     return ends
@@ -185,7 +185,9 @@ async def test_timers_fire_on_a_real_loop() -> None:
 async def test_the_environment_is_whole() -> None:
     env = real_environment(seed=7, trace_level=TraceLevel.FULL)
 
-    async def echo(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def echo(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         return command
 
     env.network.register(BrokerId(1), echo)
@@ -235,7 +237,9 @@ def test_peers_timers_and_sockets_work_on_uvloop_too() -> None:
         env = real_environment(latency_ms=lambda _source, _target: 1.0)
         gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-        async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+        async def handler(
+            _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+        ) -> object:
             return await gate
 
         env.network.register(BrokerId(1), handler)

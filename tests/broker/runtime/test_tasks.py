@@ -727,11 +727,11 @@ async def test_a_small_request_goes_ahead_of_large_ones() -> None:
 async def test_what_was_used_before_a_contest_does_not_count_in_it() -> None:
     turns, log = Turns(asyncio.get_running_loop()), list[str]()
     turns.limit_ns = WORK_NS
-    veteran = Worker(turns, log, "veteran", 500)
+    veteran_worker = Worker(turns, log, "veteran", 500)
     await turns_taken(log)
-    veteran.pieces = 3
+    veteran_worker.pieces = 3
     Worker(turns, log, "new", 3)
-    turns.wait(veteran, wanted_ns=0)
+    turns.wait(veteran_worker, wanted_ns=0)
     await turns_taken(log)
     assert sorted(log[500:502]) == ["new", "veteran"]
 

@@ -225,8 +225,8 @@ def test_a_ring_keeps_the_newest_events_and_the_hash_covers_what_is_kept() -> No
     # A ring's clocks of one node have gaps where a batch begins, or none.
     assert list(ring_tracer.lines()) == list(whole_tracer.lines(ring_tracer.first_index))
     *lines, trailer = b"".join(ring_tracer.pieces()).splitlines(keepends=True)[1:]
-    sha = hashlib.sha256(b"".join(lines) + b'["a"]')
-    assert ring_tracer.hash == json.loads(trailer)["hash"] == "sha256:" + sha.hexdigest()
+    running_hash = hashlib.sha256(b"".join(lines) + b'["a"]')
+    assert ring_tracer.hash == json.loads(trailer)["hash"] == "sha256:" + running_hash.hexdigest()
     assert ring_tracer.hash != whole_tracer.hash
 
 
@@ -234,9 +234,9 @@ def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch
     first_events: list[int] = []
     lines = TraceRows.lines
 
-    def lines_and_count(form: TraceRows, packed_rows: bytes, first_event: int) -> bytes:
+    def lines_and_count(trace_rows: TraceRows, packed_rows: bytes, first_event: int) -> bytes:
         first_events.append(first_event)
-        return lines(form, packed_rows, first_event)
+        return lines(trace_rows, packed_rows, first_event)
 
     monkeypatch.setattr(TraceRows, "lines", lines_and_count)
     tracer = full_tracer(ring_bytes=2 * CHUNK_BYTES)

@@ -136,9 +136,9 @@ def test_many_bindings_take_no_time_squared() -> None:
 @pytest.mark.parametrize("field", ["resource_type", "pattern", "operation", "permission"])
 def test_a_filter_of_an_unknown_kind_is_refused(field: str) -> None:
     values: dict[str, Any] = {field: 99}
-    complaint = AclFilter(**values).complaint()
-    assert complaint is not None
-    assert complaint.error is ErrorCode.invalid_request
+    rejection = AclFilter(**values).complaint()
+    assert rejection is not None
+    assert rejection.error is ErrorCode.invalid_request
 
 
 def test_a_filter_for_everything_is_fine() -> None:
@@ -160,9 +160,9 @@ def test_a_filter_for_everything_is_fine() -> None:
     ],
 )
 def test_a_binding_that_says_nothing_is_refused(changes: dict[str, Any], reason: str) -> None:
-    complaint = creation_complaint(msgspec.structs.replace(ORDERS, **changes))
-    assert complaint is not None
-    assert reason in complaint.reason
+    rejection = creation_complaint(msgspec.structs.replace(ORDERS, **changes))
+    assert rejection is not None
+    assert reason in rejection.reason
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_deny_beats_an_allow_and_both_have_to_match(
 
 
 @pytest.mark.parametrize(
-    ("granted", "operation", "expected"),
+    ("granted_operation", "operation", "expected"),
     [
         (READ, AclOperation.DESCRIBE, True),
         (WRITE, AclOperation.DESCRIBE, True),
@@ -248,9 +248,9 @@ def test_a_deny_beats_an_allow_and_both_have_to_match(
     ],
 )
 def test_some_operations_imply_others(
-    granted: AclOperation, operation: AclOperation, *, expected: bool
+    granted_operation: AclOperation, operation: AclOperation, *, expected: bool
 ) -> None:
-    assert allows(acl(TOPIC, "orders", granted), operation=operation) is expected
+    assert allows(acl(TOPIC, "orders", granted_operation), operation=operation) is expected
 
 
 def test_a_denied_operation_implies_nothing() -> None:
@@ -264,9 +264,9 @@ def test_a_super_user_is_not_denied() -> None:
 
 
 def test_without_any_acl_of_the_resource_a_setting_decides() -> None:
-    acl_of_bob = acl(TOPIC, "orders", READ, principal="User:bob")
+    binding_of_bob = acl(TOPIC, "orders", READ, principal="User:bob")
     assert allows(allow_everyone_if_no_acl_found=True)
-    assert not allows(acl_of_bob, allow_everyone_if_no_acl_found=True)
+    assert not allows(binding_of_bob, allow_everyone_if_no_acl_found=True)
 
 
 @pytest.mark.parametrize(

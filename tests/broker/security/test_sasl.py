@@ -231,10 +231,10 @@ def test_a_listener_may_ask_more_of_a_token() -> None:
     missing = b'{"status":"insufficient_scope", "scope":"[read, write]"}'
     for scope in ("read", ["write"], None, 7):
         assert fed(may=scope) == Challenge(token=missing)
-    invalid = Challenge(token=b'{"status":"invalid_token"}')
-    assert fed(name=None) == invalid
-    assert fed(iat=1_003) == invalid
-    assert fed(iat=900, exp=998) == invalid
+    invalid_challenge = Challenge(token=b'{"status":"invalid_token"}')
+    assert fed(name=None) == invalid_challenge
+    assert fed(iat=1_003) == invalid_challenge
+    assert fed(iat=900, exp=998) == invalid_challenge
     assert isinstance(fed(iat=900, exp=998.5), Authenticated)
 
 
@@ -556,9 +556,9 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
             for user, mechanism, count in upsertions
         ],
     )
-    (refusal,) = outcomes.values()
-    assert refusal is not None
-    assert refusal.error is error
+    (rejection,) = outcomes.values()
+    assert rejection is not None
+    assert rejection.error is error
     assert changed_credentials == credentials_before
 
 

@@ -218,7 +218,7 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
     environment = real_environment()
     authority = Authority(tmp_path, now_ms=environment.clock.now_ms())
     broker = authority.issue("broker", hosts=("127.0.0.1",))
-    alice = authority.issue("alice")
+    alice_keys = authority.issue("alice")
     second_listener = msgspec.structs.replace(
         MUTUAL, name="SECOND", principal_mapping_rules="RULE:^CN=(bob|alice),.*$/$1/U"
     )
@@ -247,7 +247,7 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
             connection = list(cluster.listeners[0].connections)[-1]
             assert connection.principal == expected
             await wire.close()
-            context.load_cert_chain(alice.certificate, alice.key)
+            context.load_cert_chain(alice_keys.certificate, alice_keys.key)
         # Whoever connects after a reset passes the same endpoints.
         await cluster.reset(cluster.snapshot())
         host, port = cluster.bootstrap_of("SECOND").split(":")
@@ -320,7 +320,7 @@ def test_there_is_an_authorizer_only_where_one_is_asked_for() -> None:
 
 
 def test_a_cluster_may_have_secured_listeners_alone() -> None:
-    inside = SecureListener(
+    inside_listener = SecureListener(
         name="PLAINTEXT",
         protocol=SecurityProtocol.SASL_PLAINTEXT,
         port=9092,
@@ -349,7 +349,9 @@ def test_a_cluster_may_have_secured_listeners_alone() -> None:
         assert (await log_in(wire)).error_code is ErrorCode.none
         await wire.close()
 
-    security = SecurityOptions(listeners=(outside_listener, inside), has_plain_listener=False)
+    security = SecurityOptions(
+        listeners=(outside_listener, inside_listener), has_plain_listener=False
+    )
     run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=security))
 
 
@@ -671,8 +673,8 @@ def test_a_broker_is_good_for_its_hosts_and_signed_by_the_authority(tmp_path: Pa
     authority = Authority(tmp_path, now_ms=NOW_MS)
     pair = authority.issue("broker", hosts=("127.0.0.1", "localhost", "localhost"))
     certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
-    signer = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
-    certificate.verify_directly_issued_by(signer)
+    signer_certificate = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
+    certificate.verify_directly_issued_by(signer_certificate)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
     assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]

@@ -101,17 +101,17 @@ async def test_racks_are_given_for_each_broker_or_for_none(env: VirtualEnvironme
 
 
 def test_a_broker_zero_leads_coordinates_and_commits() -> None:
-    async def main(kafka: VirtualCluster) -> None:
-        assert sorted(kafka.sim.members) == [0, 1, 2]
-        async with kafka.client() as client:
+    async def main(cluster: VirtualCluster) -> None:
+        assert sorted(cluster.sim.members) == [0, 1, 2]
+        async with cluster.client() as client:
             producer = Producer(client, transactional_id="app")
             await producer.init_transactions()
             for partition in range(3):
                 producer.begin()
                 await producer.send("orders", partition, b"x")
                 await producer.commit()
-        await kafka.sim.kill_broker(BrokerId(0))
-        await kafka.sim.start_broker(BrokerId(0))
+        await cluster.sim.kill_broker(BrokerId(0))
+        await cluster.sim.start_broker(BrokerId(0))
 
     chosen_options = msgspec.structs.replace(options(), first_broker_id=0)
     run_cluster(main, cluster_options=chosen_options)
@@ -277,8 +277,8 @@ async def release(cluster: VirtualCluster) -> None:
 async def test_producer_ids_come_although_the_controller_is_slow(cluster: VirtualCluster) -> None:
     cluster.arm(Drop(), REQUEST, api="AllocateProducerIds", limit=1)
     async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
-        identity = await producer.init_transactions()
-        assert identity.producer_epoch == 0
+        producer_identity = await producer.init_transactions()
+        assert producer_identity.producer_epoch == 0
         assert cluster.sim.injector.rules()[0].struck == 1
 
 
@@ -390,10 +390,14 @@ async def test_an_input_is_the_cause_of_what_is_done_inside(env: VirtualEnvironm
     with input_event(env, "kill", broker=2, lose_unflushed=False, as_version=None):
         env.tracer.emit("node.down", "broker/2")
     env.tracer.emit("note", "x")
-    done_input, down, event_after = env.tracer.events()
-    assert (done_input.k, done_input.p, env.tracer.nodes[done_input.n]) == ("input", (), "user")
-    assert done_input.d == {"do": "kill", "args": {"broker": 2}, "at": env.clock.now_ms()}
-    assert (down.p, event_after.p) == ((done_input.i,), ())
+    input_done_event, down_event, event_after = env.tracer.events()
+    assert (input_done_event.k, input_done_event.p, env.tracer.nodes[input_done_event.n]) == (
+        "input",
+        (),
+        "user",
+    )
+    assert input_done_event.d == {"do": "kill", "args": {"broker": 2}, "at": env.clock.now_ms()}
+    assert (down_event.p, event_after.p) == ((input_done_event.i,), ())
 
 
 @within(run_virtual, seed=1)

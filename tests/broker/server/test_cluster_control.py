@@ -203,7 +203,11 @@ async def test_a_partition_cuts_what_is_between_groups_and_nothing_else(
     assert reaches(B2, B3)
     assert reaches(B1, CONTROLLER_ID), "nobody has put it on a side"
     await heal()
-    assert all(reaches(source, target) for source in (B1, B2, B3) for target in (B1, B2, B3))
+    assert all(
+        reaches(source_broker_id, target_broker_id)
+        for source_broker_id in (B1, B2, B3)
+        for target_broker_id in (B1, B2, B3)
+    )
 
 
 @within(run_cluster)

@@ -58,12 +58,12 @@ def run(story: Story, *, told_on: Any = run_cluster, **config_changes: Any) -> N
     """
 
     async def main(cluster: VirtualCluster) -> None:
-        neighbour = await open_wire(cluster, client_id="neighbour")
+        neighbouring_client = await open_wire(cluster, client_id="neighbour")
         wire = await open_wire(cluster)
         await story(cluster, wire)
-        neighbour.send(neighbour.metadata())
-        assert (await neighbour.answer())[0] == 1
-        await neighbour.close()
+        neighbouring_client.send(neighbouring_client.metadata())
+        assert (await neighbouring_client.answer())[0] == 1
+        await neighbouring_client.close()
         await wire.close()
 
     told_on(main, **config_changes)

@@ -49,24 +49,26 @@ def test_logs_come_with_their_topics_configs_and_what_was_noted(tmp_path: Path) 
         path / FOLDER,
         [topic("orders", ORDERS), partition(ORDERS, replicas=(1,), epoch=4), producer_ids(9_000)],
     )
-    loaded_disk = load(path)
-    ((loaded_replica,),) = loaded_disk.logs.values()
+    loaded_cluster = load(path)
+    ((loaded_replica,),) = loaded_cluster.logs.values()
     assert loaded_replica.topic_id == ORDERS
     assert loaded_replica.high_watermark == 1
     assert loaded_replica.log.producers.open_transaction_of(7) == 0
-    assert loaded_disk.first_producer_id == 9_000
-    assert loaded_disk.size == sum(
+    assert loaded_cluster.first_producer_id == 9_000
+    assert loaded_cluster.size == sum(
         file.stat().st_size for file in (path / "orders-0").glob("*.log")
     )
-    assert (loaded_disk.losses, loaded_disk.left_out) == ((), ())
-    (loaded_partition,) = loaded_disk.image.topics["orders"].partitions
+    assert (loaded_cluster.losses, loaded_cluster.left_out) == ((), ())
+    (loaded_partition,) = loaded_cluster.image.topics["orders"].partitions
     assert (loaded_partition.leader, loaded_partition.leader_epoch) == (1, 5)
 
 
 def test_open_transactions_without_any_coordinators_log_are_noticed(tmp_path: Path) -> None:
     assert load(disk(tmp_path / "a", ("orders", 0))).lacks_coordinators
-    disk_with_coordinators = disk(tmp_path / "b", ("orders", 0), ("__transaction_state", 0))
-    assert not load(disk_with_coordinators).lacks_coordinators
+    log_directory_with_coordinators = disk(
+        tmp_path / "b", ("orders", 0), ("__transaction_state", 0)
+    )
+    assert not load(log_directory_with_coordinators).lacks_coordinators
     write_disk(tmp_path / "c", {("orders", 0): LogDriver().log})
     assert not load(tmp_path / "c").lacks_coordinators
 
@@ -83,14 +85,14 @@ def test_what_was_cut_off_is_told(tmp_path: Path) -> None:
 
 def test_folders_of_no_topic_are_left_out_and_told(tmp_path: Path) -> None:
     path = disk(tmp_path / "a", ("orders", 0), ("orders", 1), ("gone", 0))
-    disk_of_two = disk(tmp_path / "b", ("orders", 0), node_id=2)
+    log_directory_of_two = disk(tmp_path / "b", ("orders", 0), node_id=2)
     newer_id = uuid.UUID(int=12)
     write_metadata_log(path / FOLDER, [topic("orders", ORDERS), partition(ORDERS, replicas=(1,))])
-    loaded_disk = load(path, disk_of_two)
-    assert list(loaded_disk.left_out) == [
+    loaded_cluster = load(path, log_directory_of_two)
+    assert list(loaded_cluster.left_out) == [
         f"{path / 'gone-0'}: there is no such topic",
         f"{path / 'orders-1'}: the topic has 1 partitions",
-        f"{disk_of_two / 'orders-0'}: broker 2 has no replica of it any more",
+        f"{log_directory_of_two / 'orders-0'}: broker 2 has no replica of it any more",
     ]
     write_metadata_log(
         path / FOLDER, [topic("orders", newer_id), partition(newer_id, replicas=(1,))]

@@ -93,20 +93,20 @@ async def test_an_isolated_broker_is_fenced_and_hears_of_it_after_the_heal(
     cluster: VirtualCluster,
 ) -> None:
     sim = cluster.sim
-    zombie = sim.brokers[B1]
+    zombie_broker = sim.brokers[B1]
     sim.isolate(B1)
     assert sim.is_isolated(B1)
     await until(lambda: alive(cluster) == [2, 3], "[2, 3] are alive")
     assert cluster.leader(P0) != 1
-    partition = zombie.image.partition(P0)
+    partition = zombie_broker.image.partition(P0)
     assert partition is not None
     assert partition.leader == 1, "it goes on with what it knows"
-    assert zombie.image.is_alive(B1)
+    assert zombie_broker.image.is_alive(B1)
     sim.heal(B1)
     assert not sim.is_isolated(B1)
-    assert zombie.image is sim.metadata.image
+    assert zombie_broker.image is sim.metadata.image
     await until(lambda: alive(cluster) == [1, 2, 3], "[1, 2, 3] are alive")
-    assert sim.brokers[B1] is zombie, "it is the same incarnation"
+    assert sim.brokers[B1] is zombie_broker, "it is the same incarnation"
 
 
 @within(run_cluster)
@@ -196,13 +196,13 @@ async def test_sixty_kills_and_starts_leave_no_task_behind(cluster: VirtualClust
     await sends(cluster, b"before")
 
     async def round_trip(number: int) -> None:
-        victim = (B1, B2, B3)[number % 3]
+        victim_id = (B1, B2, B3)[number % 3]
         if number % 4:
-            await sim.kill_broker(victim, lose_unflushed=number % 8 == 1)
+            await sim.kill_broker(victim_id, lose_unflushed=number % 8 == 1)
             await asyncio.sleep(number % 20)
         else:
-            await sim.stop_broker(victim)
-        await sim.start_broker(victim)
+            await sim.stop_broker(victim_id)
+        await sim.start_broker(victim_id)
 
     await round_trip(0)
     await asyncio.sleep(60)
@@ -326,8 +326,8 @@ async def test_a_request_waits_for_the_controller_and_times_out_without_it(
     if can_heal:
         cluster.sim.heal(B1)
     (topic,) = (await answer).topics
-    expected = ErrorCode.none if can_heal else ErrorCode.request_timed_out
-    assert topic.error_code is expected
+    expected_error = ErrorCode.none if can_heal else ErrorCode.request_timed_out
+    assert topic.error_code is expected_error
     assert ("made" in cluster.sim.metadata.image.topics) is can_heal
 
 

@@ -139,8 +139,8 @@ def test_an_eligible_leader_is_enough(tmp_path: Path) -> None:
     )
     image = image_of(disks)
     log = LoadedReplicaLog(topic_id=TOPIC_ID, log=LogDriver().log, high_watermark=0)
-    partition_after = orders_in(with_new_leaders(image, {B1: {ORDERS: log}}, knows_isr=True))
-    assert (partition_after.leader, partition_after.isr, partition_after.elr) == (1, (1,), ())
+    image_after = orders_in(with_new_leaders(image, {B1: {ORDERS: log}}, knows_isr=True))
+    assert (image_after.leader, image_after.isr, image_after.elr) == (1, (1,), ())
 
 
 def test_levels_that_the_release_does_not_know_are_refused(tmp_path: Path) -> None:
@@ -203,13 +203,13 @@ def test_the_leader_stays_under_the_next_epoch(tmp_path: Path) -> None:
         partition(TOPIC_ID, replicas=(1, 2), leader=2, epoch=6),
     )
     logs = {B1: {ORDERS: loaded_log_of(9)}, B2: {ORDERS: loaded_log_of(2)}}
-    partition_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=True))
+    image_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=True))
     assert (
-        partition_after.leader,
-        partition_after.leader_epoch,
-        partition_after.partition_epoch,
+        image_after.leader,
+        image_after.leader_epoch,
+        image_after.partition_epoch,
     ) == (2, 7, 7)
-    assert partition_after.isr == (1, 2)
+    assert image_after.isr == (1, 2)
 
 
 def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: P
     )
     # A copy of the metadata log that is older than the logs.
     logs = {B1: {}, B2: {ORDERS: loaded_log_of(1, epoch=9)}}
-    partition_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=True))
-    assert (partition_after.leader, partition_after.leader_epoch) == (2, 10)
+    image_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=True))
+    assert (image_after.leader, image_after.leader_epoch) == (2, 10)
 
 
 def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Path) -> None:
@@ -232,8 +232,8 @@ def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Pa
         B2: {ORDERS: loaded_log_of(5, epoch=4, high_watermark=4)},
         B3: {ORDERS: loaded_log_of(4, epoch=4)},
     }
-    partition_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False))
-    assert (partition_after.leader, partition_after.leader_epoch, partition_after.isr) == (
+    image_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False))
+    assert (image_after.leader, image_after.leader_epoch, image_after.isr) == (
         2,
         5,
         (2, 3),
@@ -331,9 +331,9 @@ def test_a_reader_can_start_from_it(things_per_part: int, monkeypatch: pytest.Mo
         async with (
             cluster.client() as client,
             Producer(client, transactional_id="ended") as ended_producer,
-            Producer(client, transactional_id="open") as left_open,
+            Producer(client, transactional_id="open") as unended_producer,
         ):
-            for producer in (ended_producer, left_open):
+            for producer in (ended_producer, unended_producer):
                 await producer.init_transactions()
                 producer.begin()
                 await producer.send("orders", 0, b"x")
@@ -356,7 +356,7 @@ def test_a_reader_can_start_from_it(things_per_part: int, monkeypatch: pytest.Mo
             assert (len(parts) > 2) == (things_per_part == 3)
             if things_per_part > 10:
                 ended_producer.begin()
-            await left_open.commit()
+            await unended_producer.commit()
             await ended_producer.send("orders", 2, b"y")
             await ended_producer.abort()
             await asyncio.sleep(1)
@@ -440,7 +440,7 @@ async def test_topics_come_back_empty_with_other_ids_and_their_own_configs(
     )
     snapshot = sim.snapshot()
     create(sim, "later")
-    async with cluster.client() as app, Producer(app) as producer:
+    async with cluster.client() as app_cluster, Producer(app_cluster) as producer:
         await producer.send("kept", 0, b"v", key=b"k")
     sim.move_leader(TopicPartition("kept", 0), topic_before.partitions[0].replicas[1])
     await sim.reset(snapshot)
@@ -452,8 +452,8 @@ async def test_topics_come_back_empty_with_other_ids_and_their_own_configs(
     assert [partition.leader for partition in topic_after.partitions] == [
         partition.replicas[0] for partition in topic_before.partitions
     ]
-    async with cluster.client() as app:
-        assert await values(app, "kept", partitions=2) == []
+    async with cluster.client() as app_cluster:
+        assert await values(app_cluster, "kept", partitions=2) == []
 
 
 @within(run_cluster, brokers=1)
@@ -461,8 +461,8 @@ async def test_what_was_held_is_thrown_away(cluster: VirtualCluster) -> None:
     sim = cluster.sim
     snapshot = sim.snapshot()
     cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="Produce")
-    async with cluster.client() as app:
-        producer = Producer(app, delivery_timeout_ms=400, request_timeout_ms=300)
+    async with cluster.client() as app_cluster:
+        producer = Producer(app_cluster, delivery_timeout_ms=400, request_timeout_ms=300)
         late_send = producer.send("orders", 0, b"late")
         await cluster.wait_until_struck()
         with pytest.raises(ClientError):
@@ -471,7 +471,7 @@ async def test_what_was_held_is_thrown_away(cluster: VirtualCluster) -> None:
         assert sim.injector.rules()[0].held_crossings
         await sim.reset(snapshot)
         assert sim.injector.rules() == ()
-        assert await values(app, "orders") == []
+        assert await values(app_cluster, "orders") == []
 
 
 @within(run_cluster)
@@ -479,8 +479,8 @@ async def test_ids_are_never_given_out_twice(cluster: VirtualCluster) -> None:
     producer_ids = []
     snapshot = cluster.sim.snapshot()
     for _ in range(3):
-        async with cluster.client() as app:
-            producer = Producer(app, transactional_id="app")
+        async with cluster.client() as app_cluster:
+            producer = Producer(app_cluster, transactional_id="app")
             producer_ids.append((await producer.init_transactions()).producer_id)
             await producer.close()
         await cluster.sim.reset(snapshot)
@@ -510,8 +510,8 @@ async def test_features_and_releases_are_those_of_the_snapshot(cluster: VirtualC
     await sim.reset(snapshot)
     assert sim.metadata.image.features["transaction.version"] == 2
     assert sim.fleet.release_of(BrokerId(3)).name == "4.2"
-    async with cluster.client() as app:
-        producer = await begin_transaction(app, "app")
+    async with cluster.client() as app_cluster:
+        producer = await begin_transaction(app_cluster, "app")
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await producer.close()
@@ -534,7 +534,7 @@ async def test_every_broker_runs_afterwards_whatever_became_of_it(cluster: Virtu
     assert cluster.env.clock.advanced_ms == 0
     await asyncio.sleep(60)
     assert all(broker.alive for broker in sim.metadata.image.brokers.values())
-    async with cluster.client() as app, Producer(app) as producer:
+    async with cluster.client() as app_cluster, Producer(app_cluster) as producer:
         await producer.send("orders", 0, b"v")
 
 
@@ -542,17 +542,19 @@ async def test_every_broker_runs_afterwards_whatever_became_of_it(cluster: Virtu
 async def test_a_reassignment_that_was_under_way_is_forgotten(cluster: VirtualCluster) -> None:
     sim = cluster.sim
     snapshot = sim.snapshot()
-    orders = TopicPartition("orders", 0)
-    partition = sim.metadata.image.partition(orders)
+    orders_partition = TopicPartition("orders", 0)
+    partition = sim.metadata.image.partition(orders_partition)
     assert partition is not None
     moving_partition = msgspec.structs.replace(
         partition, replicas=(1, 2, 3), adding=(BrokerId(3),), removing=(BrokerId(1),)
     )
-    was = msgspec.structs.replace(
-        snapshot, image=snapshot.image.with_partition(orders, moving_partition)
+    snapshot_before = msgspec.structs.replace(
+        snapshot, image=snapshot.image.with_partition(orders_partition, moving_partition)
     )
-    image = restore_image(sim.metadata.image, was, new_topic_id=sim.metadata.new_topic_id)
-    partition_image = image.partition(orders)
+    image = restore_image(
+        sim.metadata.image, snapshot_before, new_topic_id=sim.metadata.new_topic_id
+    )
+    partition_image = image.partition(orders_partition)
     assert partition_image is not None
     assert (partition_image.replicas, partition_image.is_reassigning) == ((1, 2), False)
 
@@ -560,14 +562,17 @@ async def test_a_reassignment_that_was_under_way_is_forgotten(cluster: VirtualCl
 async def test_ports_stay_bound_and_clients_are_disconnected() -> None:
     async with real_cluster() as sim:
         snapshot, bootstrap = sim.snapshot(), sim.bootstrap
-        async with client_of(sim.environment, sim) as app, Producer(app) as producer:
+        async with (
+            client_of(sim.environment, sim) as app_cluster,
+            Producer(app_cluster) as producer,
+        ):
             for record_number in range(3):
                 await producer.send("orders", 0, b"%d" % record_number)
                 assert sum(len(listener.connections) for listener in sim.listeners) > 0
                 await sim.reset(snapshot)
                 assert sum(len(listener.connections) for listener in sim.listeners) == 0
                 assert sim.bootstrap == bootstrap
-            assert await values(app, "orders") == []
+            assert await values(app_cluster, "orders") == []
 
 
 async def test_a_port_that_somebody_else_has_by_now_changes_nothing() -> None:
@@ -575,12 +580,12 @@ async def test_a_port_that_somebody_else_has_by_now_changes_nothing() -> None:
         snapshot = sim.snapshot()
         await sim.kill_broker(BrokerId(1))
         endpoint = sim.members[BrokerId(1)].endpoints[0]
-        thief = await asyncio.start_server(lambda *_: None, endpoint.host, endpoint.port)
+        thieving_server = await asyncio.start_server(lambda *_: None, endpoint.host, endpoint.port)
         with pytest.raises(OSError, match=str(endpoint.port)):
             await sim.reset(snapshot)
         assert sim.members[BrokerId(2)].state is MemberLifeState.RUNNING
-        thief.close()
-        await thief.wait_closed()
+        thieving_server.close()
+        await thieving_server.wait_closed()
         await sim.reset(snapshot)
         assert sim.members[BrokerId(1)].state is MemberLifeState.RUNNING
 

@@ -670,13 +670,15 @@ def costs(stored_kind: str, count: int) -> Costs:
         for wire in broker.wires:
             await wire.close()
 
-    everybody = SecurityOptions(has_authorizer=True, allow_everyone_if_no_acl_found=True)
+    options_for_everybody = SecurityOptions(
+        has_authorizer=True, allow_everyone_if_no_acl_found=True
+    )
     run_cluster(
         story,
         cluster_options=options(
             brokers=1,
             topics=(("orders", 1), ("other", 1)),
-            security=everybody,
+            security=options_for_everybody,
             client_telemetry_enable=True,
             # Not beside a request.
             transaction_abort_timed_out_cleanup_interval_ms=600_000,
@@ -904,11 +906,11 @@ def test_a_step_that_is_declared_has_a_function(step: str) -> None:
     """A renamed function fails here already, and not only in the measurement."""
     file, _, qualified_name = step.partition(":")
     class_name, _, function_name = qualified_name.partition(".")
-    tree = ast.parse((PACKAGE / file).read_text("utf-8"))
+    module_tree = ast.parse((PACKAGE / file).read_text("utf-8"))
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     methods = {
         member.name
-        for node in tree.body
+        for node in module_tree.body
         if isinstance(node, ast.ClassDef) and node.name == class_name
         for member in node.body
         if isinstance(member, functions)

@@ -45,15 +45,17 @@ class DisturbedCluster:
     def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster
 
-    def leader(self, home: TopicPartition) -> BrokerId:
+    def leader(self, home_partition: TopicPartition) -> BrokerId:
         """The partition's leader, by the metadata of the controller."""
-        return self.cluster.leader(home)
+        return self.cluster.leader(home_partition)
 
-    async def ask(self, home: TopicPartition, api: str, version: int, **request_fields: Any) -> Any:
+    async def ask(
+        self, home_partition: TopicPartition, api: str, version: int, **request_fields: Any
+    ) -> Any:
         """Ask the present leader until it is ready."""
         for _ in range(2_000):
             brokers = self.cluster.sim.brokers
-            leader = self.leader(home)
+            leader = self.leader(home_partition)
             if leader in brokers:
                 answer = await Api(self.cluster.sim, leader).ask(api, version, **request_fields)
                 if not AWAY & set(_errors(answer)):
@@ -85,19 +87,19 @@ class DisturbedCluster:
 
     async def disturb(self, outage: str) -> BrokerId:
         """Take the group's partition from its coordinator; return the old coordinator's id."""
-        sim, old_leader = self.cluster.sim, self.leader(HOME)
+        sim, old_leader_id = self.cluster.sim, self.leader(HOME)
         match outage:
             case "move":
                 self.cluster.move(HOME)
             case "kill":
-                await sim.kill_broker(old_leader)
+                await sim.kill_broker(old_leader_id)
             case "stop":
-                await sim.stop_broker(old_leader)
+                await sim.stop_broker(old_leader_id)
             case "isolate":
-                sim.isolate(old_leader)
+                sim.isolate(old_leader_id)
         for _ in range(2_000):
-            if self.leader(HOME) != old_leader:
-                return old_leader
+            if self.leader(HOME) != old_leader_id:
+                return old_leader_id
             await asyncio.sleep(0.05)
         raise AssertionError("nobody took over")
 
@@ -235,8 +237,8 @@ async def test_a_generation_survives_and_its_members_go_on(
     assert await disturbed_cluster.api.heartbeat(member) is E.none
     sync_reply = await disturbed_cluster.api.sync(member)
     assert (sync_reply.error_code, sync_reply.assignment) == (E.none, ASSIGNMENT)
-    zombie = ClassicMember(id=member.id, generation=member.generation - 1)
-    assert await disturbed_cluster.api.heartbeat(zombie) is E.illegal_generation
+    zombie_member = ClassicMember(id=member.id, generation=member.generation - 1)
+    assert await disturbed_cluster.api.heartbeat(zombie_member) is E.illegal_generation
 
 
 @pytest.mark.parametrize("outage", OUTAGES)
@@ -529,11 +531,13 @@ def check_hosts(cluster: VirtualCluster) -> None:
 
 
 async def story(cluster: VirtualCluster) -> Moves:
-    run = Moves(cluster)
-    writing = [cluster.env.tasks.spawn(run.transact(name), name=name) for name in ("tx-a", "tx-b")]
+    moves = Moves(cluster)
+    writing = [
+        cluster.env.tasks.spawn(moves.transact(name), name=name) for name in ("tx-a", "tx-b")
+    ]
     await asyncio.sleep(1)
-    await run.move()
-    run.is_over = True
+    await moves.move()
+    moves.is_over = True
     await asyncio.gather(*writing)
     await asyncio.sleep(2)
     check_hosts(cluster)
@@ -541,13 +545,13 @@ async def story(cluster: VirtualCluster) -> Moves:
     check_equal(cluster.sim)
     async with cluster.client("reader") as reader:
         read = Counter(await values(reader, "orders", partitions=PARTITIONS))
-    assert read == Counter(dict.fromkeys(run.committed, PARTITIONS))
-    return run
+    assert read == Counter(dict.fromkeys(moves.committed, PARTITIONS))
+    return moves
 
 
 @pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.seeds
 def test_transactions_go_on_while_replicas_move(seed: int) -> None:
-    run = run_cluster(story, seed=seed)
-    assert len(run.committed) > MOVES
+    moves = run_cluster(story, seed=seed)
+    assert len(moves.committed) > MOVES

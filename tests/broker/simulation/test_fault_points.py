@@ -63,12 +63,12 @@ async def test_a_produce_that_stands_still_before_the_log_is_passed_by_others(
 ) -> None:
     cluster.arm(Hold(), FaultPoint.LOG_APPEND, topic="orders", role="leader", limit=1)
     async with (
-        cluster.client("slow", **PATIENT) as slow_client,
-        cluster.client("b") as quick_client,
+        cluster.client("slow", **PATIENT) as slow_cluster,
+        cluster.client("b") as quick_cluster,
     ):
-        slow_send = Producer(slow_client).send("orders", 0, b"slow")
+        slow_send = Producer(slow_cluster).send("orders", 0, b"slow")
         await cluster.wait_until_struck()
-        await Producer(quick_client).send("orders", 0, b"quick")
+        await Producer(quick_cluster).send("orders", 0, b"quick")
         assert await read(cluster) == [b"quick"]
         cluster.sim.injector.release("f")
         assert (await slow_send).offset == 1
@@ -76,11 +76,11 @@ async def test_a_produce_that_stands_still_before_the_log_is_passed_by_others(
 
 
 @pytest.mark.parametrize(
-    ("is_verified", "answer", "expected_values"),
+    ("is_verified", "answered_error", "expected_values"),
     [(False, E.none, [b"late"]), (True, E.invalid_txn_state, [])],
 )
 def test_a_produce_may_be_overtaken_by_its_own_commit(
-    is_verified: bool, answer: ErrorCode, expected_values: list[bytes]
+    is_verified: bool, answered_error: ErrorCode, expected_values: list[bytes]
 ) -> None:
     """KAFKA-12671: without verification, a record appended after the marker hangs for ever."""
 
@@ -122,7 +122,7 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
         await coordinator.state(TX, "CompleteCommit")
         cluster.sim.injector.release("f")
         partition_answer = (await late_task).responses[0].partition_responses[0]
-        assert partition_answer.error_code is answer
+        assert partition_answer.error_code is answered_error
         assert await read(cluster) == expected_values
         assert await read(cluster, IsolationLevel.READ_COMMITTED) == []
 
@@ -133,8 +133,8 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
 async def test_an_append_that_is_refused_is_tried_again_by_the_client(
     cluster: VirtualCluster,
 ) -> None:
-    action = Fail(error="NOT_ENOUGH_REPLICAS")
-    cluster.arm(action, FaultPoint.LOG_APPEND, topic="orders", kind="data", limit=2)
+    fail_action = Fail(error="NOT_ENOUGH_REPLICAS")
+    cluster.arm(fail_action, FaultPoint.LOG_APPEND, topic="orders", kind="data", limit=2)
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"v")
     await cluster.wait_until_struck(count=2)
@@ -187,8 +187,8 @@ async def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_ord
 
 @within(run_cluster)
 async def test_a_follower_that_is_refused_tries_again(cluster: VirtualCluster) -> None:
-    action = Fail(error="KAFKA_STORAGE_ERROR")
-    cluster.arm(action, FaultPoint.LOG_APPEND, role="follower", topic="orders", limit=4)
+    fail_action = Fail(error="KAFKA_STORAGE_ERROR")
+    cluster.arm(fail_action, FaultPoint.LOG_APPEND, role="follower", topic="orders", limit=4)
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"v")
     await cluster.wait_until_struck(count=4)
@@ -331,10 +331,10 @@ def test_between_a_look_at_the_log_and_the_read_a_transaction_may_be_replicated(
             cluster.sim.injector.release("gap")
             first_read = await reading
             assert [record.value for record in first_read.records] == read_open
-            second_read = await fetch(
+            second_fetch_result = await fetch(
                 reader, "orders", 0, 0, isolation=IsolationLevel.READ_COMMITTED, max_wait_ms=0
             )
-            assert second_read.records == ()
+            assert second_fetch_result.records == ()
 
     run_cluster(main, rules=rules)
 
@@ -494,14 +494,15 @@ async def test_positions_whose_completion_is_lost_stay_pending(
     assert (await groups.committed_offset(require_stable=True))[1] is E.unstable_offset_commit
     control = cluster.sim.injector.cluster_control
     assert control is not None
-    home = next(
+    home_partition = next(
         topic_partition
         for topic_partition in cluster.sim.brokers[B1].replicas.led
         if topic_partition.topic == CONSUMER_OFFSETS_TOPIC
         and cluster.sim.brokers[B1].replicas.led[topic_partition].log_end_offset
     )
     await control.carry_out(
-        ResignLeader(topic=home.topic, partition=home.partition), struck_broker=None
+        ResignLeader(topic=home_partition.topic, partition=home_partition.partition),
+        struck_broker=None,
     )
     assert await groups.committed_offset(require_stable=True) == (9, E.none)
 
@@ -536,16 +537,16 @@ async def test_a_leader_that_misses_the_news_goes_on_until_the_next_image(
     cluster.arm(Drop(), FaultPoint.METADATA_APPLY, broker=1, topic="orders", limit=1)
     cluster.sim.move_leader(P0, B2)
     await cluster.wait_until_struck()
-    zombie = Api(cluster.sim, B1)
+    zombie_api = Api(cluster.sim, B1)
     plain_produce = produce("orders", batch(b"v"), acks=1)
     partition_answer = (
-        (await zombie.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
+        (await zombie_api.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
     )
     assert partition_answer.error_code is E.none
     created_topic = cluster.sim.metadata.create_topic(TopicToCreate(name="another"))
     assert isinstance(created_topic, TopicImage)
     partition_answer = (
-        (await zombie.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
+        (await zombie_api.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
     )
     assert partition_answer.error_code is E.not_leader_or_follower
 
@@ -570,9 +571,13 @@ async def test_a_scan_that_does_not_run_leaves_a_transaction_open(
             assert not isinstance(description, ClientError)
             return description.state
 
-        home = cluster.leader(cluster.home(TX))
+        home_broker_id = cluster.leader(cluster.home(TX))
         cluster.arm(
-            action, FaultPoint.CLOCK_TIMER, kind="transaction-timeouts", broker=home, limit=1
+            action,
+            FaultPoint.CLOCK_TIMER,
+            kind="transaction-timeouts",
+            broker=home_broker_id,
+            limit=1,
         )
         cluster.advance(20 * SECOND_MS)
         await cluster.wait_until_struck()

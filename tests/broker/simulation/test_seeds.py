@@ -141,7 +141,9 @@ async def chaos(cluster: VirtualCluster) -> Chaos:
     assert wrong_values == {}
     assert set(read) <= set(run.fates)
     for broker in cluster.sim.brokers.values():
-        assert {entry.state.wire_name[:8] for entry in broker.coordinator.entries()} <= {
+        assert {
+            txn_metadata.state.wire_name[:8] for txn_metadata in broker.coordinator.entries()
+        } <= {
             "Complete",
             "Empty",
         }

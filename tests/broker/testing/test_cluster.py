@@ -110,18 +110,18 @@ async def test_two_rules_of_one_name_are_refused(kafka: AsyncSimulatedKafka) -> 
 
 @within(run_virtual, faults_may_miss=True)
 async def test_the_cluster_itself_is_struck(kafka: AsyncSimulatedKafka) -> None:
-    crash = await kafka.faults.arm(point="now", action={"do": "crash", "broker": 1})
-    await crash.wait_until_struck()
+    crash_fault = await kafka.faults.arm(point="now", action={"do": "crash", "broker": 1})
+    await crash_fault.wait_until_struck()
     assert (await kafka.brokers.states())[1] == "down"
-    impossible_rule = await kafka.faults.arm(
+    impossible_fault = await kafka.faults.arm(
         point="now", action={"do": "move-leader", "topic": "nowhere", "partition": 0, "to": 2}
     )
     with pytest.raises(LookupError, match="nowhere"):
-        await impossible_rule.wait_until_struck()
-    assert impossible_rule.failure is not None
-    assert await kafka.faults.never_struck() == (impossible_rule.id,)
+        await impossible_fault.wait_until_struck()
+    assert impossible_fault.failure is not None
+    assert await kafka.faults.never_struck() == (impossible_fault.id,)
     *_, state = await kafka.faults.states()
-    assert state.failure == impossible_rule.failure
+    assert state.failure == impossible_fault.failure
 
 
 RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, api="Produce", action=Hold())
@@ -359,8 +359,8 @@ def test_what_hangs_is_found_and_repaired() -> None:
             await fault.disarm()
             await producer.close()
         await kafka.transactions.wait_for_state("app", "CompleteAbort", "Empty")
-        (finding,) = await kafka.transactions.hanging()
-        assert "without this partition" in finding.reason
+        (judged_transaction,) = await kafka.transactions.hanging()
+        assert "without this partition" in judged_transaction.reason
         with pytest.raises(AssertionError, match="1 transaction hangs"):
             await kafka.assert_no_hanging_transactions()
         (repair,) = await kafka.transactions.repair()

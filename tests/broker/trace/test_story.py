@@ -212,10 +212,10 @@ TRAILER = b'{"k":"end","events":5,"hash":"sha256:0","verdict":"healthy"}'
 def test_a_file_is_header_events_trailer(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\n".join((HEADER, EVENT, TRAILER, b"")))
-    run = Recording.read(path)
-    assert (run.nodes, run.level) == (("broker/1",), "brief")
-    assert [event.i for event in run.events] == [4]
-    assert run.trailer["verdict"] == "healthy"
+    recording = Recording.read(path)
+    assert (recording.nodes, recording.level) == (("broker/1",), "brief")
+    assert [event.i for event in recording.events] == [4]
+    assert recording.trailer["verdict"] == "healthy"
 
 
 def test_a_file_of_schema_1_is_read() -> None:
@@ -232,9 +232,9 @@ def test_a_file_of_schema_1_is_read() -> None:
     written_event = (
         b'{"i":1,"t":9,"n":1,"l":2,"p":[0],"k":"marker.written","tx":"app/7:0","d":{"tp":"t-0"}}'
     )
-    run = Recording.from_lines("old", [header, sent_event, written_event, TRAILER])
-    assert (run.nodes, run.level) == (("client/app", "broker/1"), "full")
-    assert [(event.k, event.p, event.tx) for event in run.events] == [
+    recording = Recording.from_lines("old", [header, sent_event, written_event, TRAILER])
+    assert (recording.nodes, recording.level) == (("client/app", "broker/1"), "full")
+    assert [(event.k, event.p, event.tx) for event in recording.events] == [
         ("msg.send", (), ""),
         ("marker.written", (0,), "app/7:0"),
     ]
@@ -275,8 +275,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_events_up_to_a_position() -> None:
-    run = Recording.from_lines("a", [HEADER, EVENT])
-    assert run.events_through(None) == run.events_through(4) == run.events
+    recording = Recording.from_lines("a", [HEADER, EVENT])
+    assert recording.events_through(None) == recording.events_through(4) == recording.events
     for position in (3, 5):
         with pytest.raises(BadInputError, match=f"there is no event {position}: .* 4 to 4"):
-            run.events_through(position)
+            recording.events_through(position)

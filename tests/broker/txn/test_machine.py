@@ -120,7 +120,7 @@ def test_every_cell_of_versions_0_and_1(
             STATES[state],
             pid=int(pid or 7),
             epoch=int(epoch or 5),
-            pending=STATES[pending] if pending else None,
+            pending_state=STATES[pending] if pending else None,
         )
     for committed, expected, rule in ((True, commit, commit_rule), (False, abort, abort_rule)):
         command = end_command(7, 5, committed=committed, version=version)
@@ -231,7 +231,7 @@ CompleteAbort  | 7   | 6     |                | producer_fenced             | en
 def test_pending_then_producer_id_then_epoch(
     state: str, pid: str, epoch: str, pending: str, result: str, rule: str, *, committed: bool
 ) -> None:
-    txn = entry(STATES[state], pending=STATES[pending] if pending else None)
+    txn = entry(STATES[state], pending_state=STATES[pending] if pending else None)
     command = end_command(int(pid), int(epoch), committed=committed)
     outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST_RULES)
     assert outcome_as_cell(outcome) == result
@@ -408,16 +408,16 @@ def test_replies_are_the_identity_to_go_on_with() -> None:
 def command(
     expected: str = "", *, timeout_ms: int = 1_000, enables_two_phase_commit: bool = False
 ) -> InitProducerId:
-    identity = None
+    producer_identity = None
     if expected:
         pid, epoch = expected.split(":")
-        identity = ProducerIdAndEpoch(
+        producer_identity = ProducerIdAndEpoch(
             producer_id=ProducerId(int(pid)), producer_epoch=ProducerEpoch(int(epoch))
         )
     return InitProducerId(
         transactional_id=TID,
         timeout_ms=timeout_ms,
-        expected_identity=identity,
+        expected_identity=producer_identity,
         enable_two_phase_commit=enables_two_phase_commit,
     )
 
@@ -469,8 +469,8 @@ def decide(
 )
 def test_validation_in_order(command: InitProducerId, is_enabled: bool, error: int | None) -> None:
     settings = Settings(transaction_two_phase_commit_enable=is_enabled)
-    refusal = check_init_producer_id(command, settings, keeps_prepared=False)
-    assert (None if refusal is None else refusal.error) == error
+    rejection = check_init_producer_id(command, settings, keeps_prepared=False)
+    assert (None if rejection is None else rejection.error) == error
 
 
 # Idle states. The entry is producer 7, last epoch 3, former producer 6.
@@ -524,8 +524,8 @@ def test_every_row_from_an_idle_state(
 
 @pytest.mark.parametrize("epoch", [32_766, 32_767])
 def test_a_retry_of_a_rotation_is_known_by_the_former_producer_id(epoch: int) -> None:
-    rotated = entry(pid=1000, epoch=0, last_epoch=epoch, prev_pid=7)
-    outcome, _ = decide(rotated, command(f"7:{epoch}"))
+    rotated_metadata = entry(pid=1000, epoch=0, last_epoch=epoch, prev_pid=7)
+    outcome, _ = decide(rotated_metadata, command(f"7:{epoch}"))
     assert not isinstance(outcome, Rejection)
     assert outcome.rule == "init.rotated-retry"
     assert outcome.reply == ProducerIdAndEpoch(producer_id=FRESH, producer_epoch=ProducerEpoch(0))
@@ -572,7 +572,7 @@ PrepareAbort   |                | 7:4      | concurrent_transactions | init.prep
 def test_pending_then_identity_then_state(
     state: str, pending: str, expected: str, error: str, rule: str
 ) -> None:
-    txn = entry(STATES[state], pending=STATES[pending] if pending else None)
+    txn = entry(STATES[state], pending_state=STATES[pending] if pending else None)
     outcome, _ = decide(txn, command(expected))
     assert isinstance(outcome, Rejection)
     assert (outcome.error.name, outcome.rule) == (error, rule)
@@ -652,7 +652,7 @@ def entry_in_state(state: str, pending: str, pid: str, epoch: str) -> TxnMetadat
         return None
     return entry(
         STATES[state],
-        pending=STATES[pending] if pending else None,
+        pending_state=STATES[pending] if pending else None,
         pid=int(pid or 7),
         epoch=int(epoch or 5),
     )
@@ -666,7 +666,7 @@ def test_a_pending_change_is_seen_before_or_behind_the_identity(
 ) -> None:
     """The pending change is that of an epoch overflow (KAFKA-18660)."""
     outcome = decide_add_partitions(
-        entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT),
+        entry(TransactionState.ONGOING, pending_state=TransactionState.PREPARE_COMMIT),
         AddPartitions(
             transactional_id=TID,
             producer_id=ProducerId(8),
@@ -772,14 +772,14 @@ def test_a_transaction_lives_for_all_of_its_timeout(late_ms: int, *, has_timed_o
 
 
 def test_a_pending_move_and_two_phase_commit_keep_the_timeout_away() -> None:
-    ending = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT)
-    patient = entry(TransactionState.ONGOING, timeout_ms=TIMEOUT_NEVER_MS)
-    assert not is_timed_out(ending, now_ms=NOW_MS + 10**9, release_rules=LATEST_RULES)
-    assert not is_timed_out(patient, now_ms=NOW_MS + 10**12, release_rules=LATEST_RULES)
+    ending_metadata = entry(TransactionState.ONGOING, pending_state=TransactionState.PREPARE_COMMIT)
+    patient_metadata = entry(TransactionState.ONGOING, timeout_ms=TIMEOUT_NEVER_MS)
+    assert not is_timed_out(ending_metadata, now_ms=NOW_MS + 10**9, release_rules=LATEST_RULES)
+    assert not is_timed_out(patient_metadata, now_ms=NOW_MS + 10**12, release_rules=LATEST_RULES)
 
 
 @pytest.mark.parametrize(
-    ("state", "pending", "age_ms", "has_expired"),
+    ("state", "pending_state", "age_ms", "has_expired"),
     [
         (TransactionState.EMPTY, None, 100, True),
         (TransactionState.COMPLETE_COMMIT, None, 100, True),
@@ -792,9 +792,13 @@ def test_a_pending_move_and_two_phase_commit_keep_the_timeout_away() -> None:
     ],
 )
 def test_idle_ids_expire(
-    state: TransactionState, pending: TransactionState | None, age_ms: int, *, has_expired: bool
+    state: TransactionState,
+    pending_state: TransactionState | None,
+    age_ms: int,
+    *,
+    has_expired: bool,
 ) -> None:
-    txn = entry(state, pending=pending, update_ms=NOW_MS - age_ms)
+    txn = entry(state, pending_state=pending_state, update_ms=NOW_MS - age_ms)
     tombstone = decide_expiry(txn, now_ms=NOW_MS, expiration_ms=100)
     assert tombstone == (Tombstone(transactional_id=TID) if has_expired else None)
 
@@ -806,7 +810,7 @@ def test_a_description_shows_committed_fields_whatever_is_pending() -> None:
     txn = entry(
         TransactionState.ONGOING,
         partitions=frozenset({FOO_1, FOO_0}),
-        pending=TransactionState.PREPARE_COMMIT,
+        pending_state=TransactionState.PREPARE_COMMIT,
     )
     assert describe(txn, TID) == DescribedTxn(
         transactional_id=TID,

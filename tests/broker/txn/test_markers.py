@@ -327,16 +327,18 @@ def test_what_is_in_no_queue_is_not_sent_again() -> None:
     assert queue.sendings() == {}
     queue.add_debt(owed_debt, ALL)
     queue.route_later(other_debt, ALL)
-    under_way = MarkerSending.UNDER_WAY
-    assert queue.sendings()[owed_debt.transactional_id] == dict.fromkeys(ALL, (under_way, None))
+    sending_under_way = MarkerSending.UNDER_WAY
+    assert queue.sendings()[owed_debt.transactional_id] == dict.fromkeys(
+        ALL, (sending_under_way, None)
+    )
     for marker_debt, waiting_partitions in queue.take_waiting():
         queue.route(
             marker_debt, waiting_partitions, {**LEADERS, BAR_0: NoLeader.UNKNOWN}.__getitem__
         )
     queue.take_batches()
     assert queue.sendings()[owed_debt.transactional_id] == {
-        FOO_0: (under_way, B1),
-        FOO_1: (under_way, B2),
+        FOO_0: (sending_under_way, B1),
+        FOO_1: (sending_under_way, B2),
         BAR_0: (MarkerSending.LEADERLESS, None),
     }
     (batch, _) = list(queue._in_flight.values())

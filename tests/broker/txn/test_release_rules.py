@@ -56,7 +56,7 @@ def fence(
     txn: TxnMetadata,
     rules: Rules,
     *,
-    finalized: TransactionVersion = TV_2,
+    finalized_version: TransactionVersion = TV_2,
     by_timeout: bool = False,
 ) -> TxnTransition | ErrorCode:
     """The record of a fence, or the error that it ends with; a new producer id is at hand."""
@@ -64,7 +64,7 @@ def fence(
     for fresh_id in (None, FRESH):
         outcome = decide_fence(
             txn,
-            finalized_version=finalized,
+            finalized_version=finalized_version,
             now_ms=NOW_MS,
             fresh_producer_id=fresh_id,
             is_timeout=by_timeout,
@@ -100,20 +100,20 @@ def end(txn: TxnMetadata, rules: Rules, *, epoch: int, committed: bool) -> objec
 
 
 @pytest.mark.parametrize(
-    ("rules", "expected"),
+    ("rules", "expected_error"),
     [
         (LATEST_RULES, ErrorCode.transaction_abortable),
         (Rules(unverified_is_abortable=False), ErrorCode.invalid_txn_state),
     ],
 )
-def test_a_partition_outside_of_the_transaction(rules: Rules, expected: ErrorCode) -> None:
+def test_a_partition_outside_of_the_transaction(rules: Rules, expected_error: ErrorCode) -> None:
     verification = decide_verify(entry(ONGOING), _verify(), release_rules=rules)
     assert isinstance(verification, PartitionsVerified)
-    assert verification.partition_errors == ((FOO_0, ErrorCode.none), (FOO_1, expected))
+    assert verification.partition_errors == ((FOO_0, ErrorCode.none), (FOO_1, expected_error))
 
 
 def test_verification_while_a_move_is_under_way() -> None:
-    txn = entry(ONGOING, pending=ONGOING)
+    txn = entry(ONGOING, pending_state=ONGOING)
     assert isinstance(decide_verify(txn, _verify(), release_rules=LATEST_RULES), PartitionsVerified)
     rejection = decide_verify(txn, _verify(), release_rules=Rules(verify_ignores_pending=False))
     assert isinstance(rejection, Rejection)
@@ -121,7 +121,9 @@ def test_verification_while_a_move_is_under_way() -> None:
 
 
 def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
-    txn = entry(PREPARE_COMMIT, epoch=PRODUCER_EPOCH_MAX, next_pid=FRESH, pending=PREPARE_COMMIT)
+    txn = entry(
+        PREPARE_COMMIT, epoch=PRODUCER_EPOCH_MAX, next_pid=FRESH, pending_state=PREPARE_COMMIT
+    )
     outcome_by_rules = {
         rules: decide_add_partitions(
             txn, _add(pid=FRESH, epoch=0), now_ms=NOW_MS, release_rules=rules
@@ -138,7 +140,7 @@ def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
 
 def test_a_pending_move_still_refuses_the_right_identity_of_old() -> None:
     rejection = decide_add_partitions(
-        entry(ONGOING, pending=ONGOING),
+        entry(ONGOING, pending_state=ONGOING),
         _add(),
         now_ms=NOW_MS,
         release_rules=Rules(pending_comes_before_identity=False),
@@ -148,12 +150,15 @@ def test_a_pending_move_still_refuses_the_right_identity_of_old() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "expected"), [(LATEST_RULES, TV_2), (Rules(client_version_is_kept=False), TV_0)]
+    ("rules", "expected_version"),
+    [(LATEST_RULES, TV_2), (Rules(client_version_is_kept=False), TV_0)],
 )
-def test_the_version_that_an_entry_remembers(rules: Rules, expected: TransactionVersion) -> None:
+def test_the_version_that_an_entry_remembers(
+    rules: Rules, expected_version: TransactionVersion
+) -> None:
     add_decision = decide_add_partitions(entry(), _add(), now_ms=NOW_MS, release_rules=rules)
     assert isinstance(add_decision, Decision)
-    assert add_decision.records[0].client_version is expected
+    assert add_decision.records[0].client_version is expected_version
 
 
 def _verify() -> VerifyPartitions:
@@ -184,8 +189,11 @@ def test_a_late_commit_that_meets_the_timeouts_abort() -> None:
     mended_rules = Rules(late_commit_is_fenced=True)
     assert end(txn, mended_rules, epoch=5, committed=True) is ErrorCode.producer_fenced
     assert end(txn, mended_rules, epoch=6, committed=True) is ErrorCode.invalid_txn_state
-    after_commit = entry(TransactionState.COMPLETE_COMMIT, epoch=6)
-    assert end(after_commit, mended_rules, epoch=5, committed=False) is ErrorCode.invalid_txn_state
+    metadata_after_commit = entry(TransactionState.COMPLETE_COMMIT, epoch=6)
+    assert (
+        end(metadata_after_commit, mended_rules, epoch=5, committed=False)
+        is ErrorCode.invalid_txn_state
+    )
 
 
 @pytest.mark.parametrize("state", [EMPTY, TransactionState.COMPLETE_COMMIT, COMPLETE_ABORT])
@@ -219,14 +227,14 @@ def test_the_timeout_raises_the_epoch() -> None:
         (old_rules, True, 5),
         (old_rules, False, 6),
     ):
-        record = fence(entry(ONGOING), rules, finalized=TV_0, by_timeout=by_timeout)
+        record = fence(entry(ONGOING), rules, finalized_version=TV_0, by_timeout=by_timeout)
         assert isinstance(record, TxnTransition)
         assert record.producer_epoch == epoch
 
 
 def test_a_fence_whose_record_was_lost_is_repeated() -> None:
     txn = entry(ONGOING, client_version=TV_0)
-    fence_transition = fence(txn, LATEST_RULES, finalized=TV_0)
+    fence_transition = fence(txn, LATEST_RULES, finalized_version=TV_0)
     assert isinstance(fence_transition, TxnTransition)
     withdrawn_txn = withdraw(begin(txn, fence_transition, now_ms=NOW_MS), fence_transition)
     assert withdrawn_txn.producer_epoch == 6
@@ -271,12 +279,16 @@ def test_a_fence_of_version_2_at_the_exhausted_epoch() -> None:
         assert (complete_transition.producer_id, complete_transition.producer_epoch) == complete
 
 
-@pytest.mark.parametrize("finalized", [TV_0, TV_2])
-def test_a_transaction_that_was_opened_at_the_last_epoch(finalized: TransactionVersion) -> None:
+@pytest.mark.parametrize("finalized_version", [TV_0, TV_2])
+def test_a_transaction_that_was_opened_at_the_last_epoch(
+    finalized_version: TransactionVersion,
+) -> None:
     txn = entry(ONGOING, epoch=PRODUCER_EPOCH_MAX)
     old_rules = Rules(last_epoch_recovers=False)
-    assert isinstance(fence(txn, LATEST_RULES, finalized=finalized), TxnTransition)
-    assert fence(txn, old_rules, finalized=finalized) is ErrorCode.unknown_server_error
+    assert isinstance(fence(txn, LATEST_RULES, finalized_version=finalized_version), TxnTransition)
+    assert (
+        fence(txn, old_rules, finalized_version=finalized_version) is ErrorCode.unknown_server_error
+    )
     last_epoch = PRODUCER_EPOCH_MAX
     assert end(txn, LATEST_RULES, epoch=last_epoch, committed=False) == last_epoch
     assert end(txn, old_rules, epoch=last_epoch, committed=False) is ErrorCode.unknown_server_error
@@ -364,12 +376,14 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
         )
         assert prepared_txn is not None
         assert (prepared_txn.prev_producer_id, prepared_txn.next_producer_id) == (ids[0], -1)
-        completion = to_complete(prepared_txn, now_ms=NOW_MS)
-        complete = apply(
-            begin(prepared_txn, completion, now_ms=NOW_MS), completion, release_rules=rules
+        completing_transition = to_complete(prepared_txn, now_ms=NOW_MS)
+        complete_metadata = apply(
+            begin(prepared_txn, completing_transition, now_ms=NOW_MS),
+            completing_transition,
+            release_rules=rules,
         )
-        assert complete is not None
-        assert complete.prev_producer_id == 7
+        assert complete_metadata is not None
+        assert complete_metadata.prev_producer_id == 7
 
 
 def test_flexible_records_are_read_since_3_5() -> None:
@@ -391,12 +405,12 @@ def test_a_record_of_the_future_ends_a_load_of_old() -> None:
         key=encode_key(TID),
         value=encode_value(_session(), finalized_version=TV_1, release_rules=LATEST_RULES),
     )
-    future = Record(key=encode_key(TID), value=b"\x00\x09" + bytes(40))
-    log = [build_batch([record], timestamp_ms=NOW_MS) for record in (future, known_record)]
+    future_record = Record(key=encode_key(TID), value=b"\x00\x09" + bytes(40))
+    log = [build_batch([record], timestamp_ms=NOW_MS) for record in (future_record, known_record)]
     assert list(read_log(log, release_rules=LATEST_RULES).entries) == [TID]
-    stopped_load = read_log(log, release_rules=Rules(unknown_records_are_skipped=False))
-    assert stopped_load.entries == {}
-    assert stopped_load.read_error is not None
+    stopped_entries = read_log(log, release_rules=Rules(unknown_records_are_skipped=False))
+    assert stopped_entries.entries == {}
+    assert stopped_entries.read_error is not None
 
 
 def _session() -> TxnTransition:

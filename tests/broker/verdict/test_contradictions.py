@@ -127,6 +127,8 @@ def test_a_marker_contradicts_a_decision_whose_records_it_has_ended(
     wrong_data = list(contradictions(HERE, 7, "app", decisions, markers))
     assert [wrong_batch.offset for wrong_batch in wrong_data] == wrong_offsets
     for wrong_batch in wrong_data:
-        ended_by = next(ending for ending in markers if ending.offset == wrong_batch.offset)
+        ended_by = next(
+            ending_marker for ending_marker in markers if ending_marker.offset == wrong_batch.offset
+        )
         assert wrong_batch.is_commit != ended_by.is_commit
     assert not list(contradictions(HERE, 8, "app", decisions, markers)), "another producer"

@@ -99,10 +99,10 @@ KafkaAnswers = dict[str, list[tuple[str, list[str]]]]
 """By story: each command and the answers that a real Kafka gave."""
 
 
-def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
+def play_stories(bootstrap: str, stories_folder: Path) -> StoryAnswers:
     """The answers of a cluster to the stories of a file."""
     finished_process = subprocess.run(
-        [*share_program("ShareStories"), bootstrap, str(stories), str(THREADS)],
+        [*share_program("ShareStories"), bootstrap, str(stories_folder), str(THREADS)],
         capture_output=True,
         text=True,
         timeout=WITHIN_S,

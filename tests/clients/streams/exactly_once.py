@@ -77,11 +77,14 @@ class TroubledApplication:
 
     def an_instance_dies(self) -> None:
         """Kill an instance that has written uncommitted words; its standby takes over."""
-        dying = self._lab.applications["a"]
-        with self._lab.feeding(), self._hold_request("EndTxn", client_id=dying.producer_client_id):
-            dying.kill()
+        dying_application = self._lab.applications["a"]
+        with (
+            self._lab.feeding(),
+            self._hold_request("EndTxn", client_id=dying_application.producer_client_id),
+        ):
+            dying_application.kill()
         self._lab.feed(ROUNDS)
-        dying.start()
+        dying_application.start()
 
     def leaders_move_while_a_marker_is_late(self) -> None:
         """Both coordinators and the leaders of all that the application writes go elsewhere while

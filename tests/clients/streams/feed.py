@@ -40,7 +40,13 @@ class Feeder:
     """Writes inputs: random words, spread over all partitions of the input topic."""
 
     def __init__(
-        self, bootstrap: str, *, topic: str, partitions: int, ledger: Ledger, chance: random.Random
+        self,
+        bootstrap: str,
+        *,
+        topic: str,
+        partitions: int,
+        ledger: Ledger,
+        random_source: random.Random,
     ) -> None:
         self._producer = Producer(
             {
@@ -53,7 +59,7 @@ class Feeder:
         self._topic = topic
         self._partitions = partitions
         self._ledger = ledger
-        self._chance = chance
+        self._chance = random_source
         self._refused: list[KafkaError] = []
 
     def feed(self, round_count: int) -> None:

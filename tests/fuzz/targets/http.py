@@ -201,13 +201,13 @@ async def _answer_status(
 ) -> int | None:
     """The status that is answered; None where it takes too long."""
     statuses: list[int] = []
-    disconnected = asyncio.Event()
+    disconnected_event = asyncio.Event()
     chunks = [body[: len(body) // 2], body[len(body) // 2 :]]
 
     async def receive() -> dict[str, Any]:
         if chunks:
             return {"type": "http.request", "body": chunks.pop(0), "more_body": bool(chunks)}
-        await disconnected.wait()
+        await disconnected_event.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
@@ -216,7 +216,7 @@ async def _answer_status(
 
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(controlled_cluster.app(scope, receive, send), _PATIENCE_S)
-    disconnected.set()
+    disconnected_event.set()
     if len(statuses) > 1:
         raise Violation(f"answered {len(statuses)} times: {statuses}")
     return statuses[0] if statuses else None

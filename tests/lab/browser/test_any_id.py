@@ -81,9 +81,9 @@ def test_every_id_of_a_recording_is_shown_in_every_view(
     """Two of these vanished, one of them what held the readers back."""
     page = new_page(server.http)
     page.wait_for_selector(".link-state.live")
-    run = hanging(IDS)
-    show(page, run)
-    state = state_at(run.events, run.nodes, level=run.level)
+    recording = hanging(IDS)
+    show(page, recording)
+    state = state_at(recording.events, recording.nodes, level=recording.level)
     tables = (state.transactions, state.owed, state.faults, state.offsets)
     assert page.evaluate(READ_TABLES) == [sorted(table, key=utf16) for table in tables]
     for topic_number, name in enumerate(IDS):

@@ -62,7 +62,10 @@ def search(page: Page, query: str) -> list[str]:
     page.locator(".md-search__button").click()
     page.get_by_role("combobox").fill(query)
     page.locator(RESULTS).first.wait_for()
-    return [str(link.get_attribute("href")) for link in page.locator(RESULTS).all()[:SHOWN]]
+    return [
+        str(link_locator.get_attribute("href"))
+        for link_locator in page.locator(RESULTS).all()[:SHOWN]
+    ]
 
 
 def test_twelve_questions_are_answered_from_disk_by_two_clicks(site: Path, page: Page) -> None:
@@ -102,5 +105,5 @@ def test_a_story_plays_where_the_site_is_served_and_says_the_command_on_disk(
 
 
 def test_the_site_is_whole_without_what_it_was_made_of(site: Path, tmp_path: Path) -> None:
-    moved_site = shutil.copytree(site / "project", tmp_path / "elsewhere")
-    assert list(docs_site.dead_links(moved_site)) == []
+    moved_site_folder = shutil.copytree(site / "project", tmp_path / "elsewhere")
+    assert list(docs_site.dead_links(moved_site_folder)) == []

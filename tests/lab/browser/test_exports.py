@@ -45,8 +45,8 @@ def test_mermaid_reads_our_diagrams_as_they_are_meant(browser: Browser) -> None:
     runs = [recorded(*name) for name in RUNS]
     page = browser.new_context().new_page()
     page.add_script_tag(content=from_npm(MERMAID, "dist/mermaid.min.js"))
-    for run in runs:
-        text = mermaid.convert(run)
+    for recording in runs:
+        text = mermaid.convert(recording)
         diagram = page.evaluate("text => mermaid.parse(text)", text)
         assert diagram["diagramType"] == "sequence"
         svg = page.evaluate("async text => (await mermaid.render('one', text)).svg", text)

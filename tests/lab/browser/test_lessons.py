@@ -54,15 +54,17 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
     """
     page.wait_for_selector("#lesson-L1")
     press(page, "#lesson-L1")
-    lesson_one = lesson("L1")
+    first_lesson = lesson("L1")
     answers = {
-        number: came_to.answer for number, came_to in run_aside(solve_lesson, lesson_one).items()
+        number: came_to.answer for number, came_to in run_aside(solve_lesson, first_lesson).items()
     }
-    for number, lesson_part in enumerate(lesson_one.parts):
-        page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(lesson_one.parts)}')")
+    for number, lesson_part in enumerate(first_lesson.parts):
+        page.wait_for_selector(
+            f"#lesson:has-text('part {number + 1} of {len(first_lesson.parts)}')"
+        )
         if lesson_part.goal:
             assert page.locator("#repair").count() == 0  # the cure is the learner's own to find
-            if number < len(lesson_one.parts) - 1:
+            if number < len(first_lesson.parts) - 1:
                 press(page, "#lesson-action-1")
                 page.wait_for_selector("#lesson .wrong:has-text('Not yet.')")
         elif lesson_part.ask:
@@ -79,7 +81,7 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
             see_story()
         press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
-    prediction_count = sum(bool(lesson_part.ask) for lesson_part in lesson_one.parts)
+    prediction_count = sum(bool(lesson_part.ask) for lesson_part in first_lesson.parts)
     assert (
         f"{prediction_count} of your {prediction_count} predictions came true."
         in page.inner_text("#lesson-end")
@@ -91,8 +93,8 @@ def assert_story_can_be_played(server: TxnsimServer, page: Page, folder: Path) -
     link = page.get_attribute("#lesson-save", "href")
     with urllib.request.urlopen(f"{server.http}{link}", timeout=30) as answer:
         text = answer.read().decode()
-    own_story = read(str(folder / "my-l1.yaml"), text)
-    assert run_aside(run_in_virtual_time, ScenarioRun(scenario=own_story, run="V-")).as_declared
+    own_scenario = read(str(folder / "my-l1.yaml"), text)
+    assert run_aside(run_in_virtual_time, ScenarioRun(scenario=own_scenario, run="V-")).as_declared
 
 
 def run_aside(doing: Callable[[Any], Any], argument: object) -> Any:
@@ -104,9 +106,9 @@ def run_aside(doing: Callable[[Any], Any], argument: object) -> Any:
 def test_a_part_of_a_lesson_has_a_link_and_is_presented(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    lesson_one = lesson("L1")
+    first_lesson = lesson("L1")
     part_behind_goal = (
-        next(n for n, lesson_part in enumerate(lesson_one.parts) if lesson_part.goal) + 1
+        next(n for n, lesson_part in enumerate(first_lesson.parts) if lesson_part.goal) + 1
     )
     page = new_page(f"{server.http}/#lesson=L1&part={part_behind_goal}&present=1")
     page.wait_for_selector(f".lesson.presented:has-text('part {part_behind_goal + 1} of')")
@@ -146,7 +148,7 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
     page.evaluate(axe)
     http = fresh_server.http or ""
     bootstrap = fresh_server.bootstrap.split(",")[0]
-    shop = LessonProgram(program_of_the_lesson(tmp_path), bootstrap=bootstrap, http=http)
+    shop_program = LessonProgram(program_of_the_lesson(tmp_path), bootstrap=bootstrap, http=http)
     press(page, "#all-lessons")
     press(page, "#lesson-L10")
     page.wait_for_selector(f"#lesson-action-0:has-text('{bootstrap} {http} l10-first')")
@@ -157,13 +159,13 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
         page.emulate_media(color_scheme=theme)
         violations = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
         assert [violation["id"] for violation in violations] == []
-    shop.run("l10-first")
+    shop_program.run("l10-first")
     press(page, "#lesson-action-0")
     page.wait_for_selector("#lesson-met")
     press(page, "#lesson-next")
     predict(page, "L10", 1)
     page.wait_for_selector("#lesson-do:has-text('kill -9')")
-    shop.kill_and_run("l10-second")
+    shop_program.kill_and_run("l10-second")
     press(page, "#lesson-done")
     page.wait_for_selector("#lesson .predicted:has-text('✓ Right.')")
     press(page, "#lesson-next")
@@ -172,10 +174,10 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
     press(page, "#lesson-next")
     page.wait_for_function("() => location.hash.includes('part=3')")
     page.reload()  # the address names lesson and part, and the topics stay
-    shop.mend()
+    shop_program.mend()
     press(page, "#lesson-action-0")
     page.wait_for_selector("#lesson .wrong")
-    shop.kill_and_run("l10-mended")
+    shop_program.kill_and_run("l10-mended")
     press(page, "#lesson-action-1")
     page.wait_for_selector("#lesson-met")
     press(page, "#lesson-next")

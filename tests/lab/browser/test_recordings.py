@@ -77,10 +77,10 @@ def test_the_browsers_state_is_the_readers_at_fifty_events_of_every_scenario(
         for scenario in list(scenarios().values())[part::PARTS]:
             label = next(iter(scenario.runs))
             text = executor.submit(trace_of_run, scenario.name, label).result()
-            run = Recording.from_lines(scenario.name, text.splitlines())
-            event_indexes = [event.i for event in run.events]
+            recording = Recording.from_lines(scenario.name, text.splitlines())
+            event_indexes = [event.i for event in recording.events]
             positions = event_indexes[:: max(1, len(event_indexes) // AT_RANDOM)]
-            different_positions = differences(page, text, run, positions)
+            different_positions = differences(page, text, recording, positions)
             if different_positions:
                 wrong_positions[f"{scenario.name} {label}"] = different_positions
     assert wrong_positions == {}
@@ -98,9 +98,9 @@ def test_a_long_recording_is_whole_and_every_state_of_it_can_be_reached(
         node_name = "broker/1/log/t-0"
         events.append((node_name, "log.append", (), "app/7:0", batch | {"txn": False}))
         events.append((node_name, "log.lso", (len(events) - 1,), "", {"tp": "t-0", "to": turn + 1}))
-    run = small(("broker/1/log/t-0",), *events)
+    recording = small(("broker/1/log/t-0",), *events)
     positions = [0, 999, 1_000, 49_999, 50_000, 50_001, LONG - 3, LONG]
-    assert differences(page, run.to_lines(), run, positions) == []
+    assert differences(page, recording.to_lines(), recording, positions) == []
     assert page.evaluate("__sim.events.length") == LONG + 1
     page.evaluate("__sim.go(55000)")
     page.wait_for_selector(".tape .cell.more")
@@ -122,14 +122,14 @@ def test_a_snapshot_tells_which_positions_are_pending(server: TxnsimServer, new_
         "transactions": [],
     }
     snapshot = {**empty_state, "part": 0, "trace": "full", "positions": positions}
-    run = small(
+    recording = small(
         ("broker/1",),
         ("broker/1", "group.offset_pending", (), "app/7:0", pending),
         ("broker/1", "snapshot", (), "", snapshot),
         ("broker/1", "note", (), "", {"text": "more"}),
     )
     page = new_page(server.http)
-    assert differences(page, run.to_lines(), run, [0, 1, 2]) == []
+    assert differences(page, recording.to_lines(), recording, [0, 1, 2]) == []
     assert page.evaluate("Object.keys(__sim.stateAt(2).offsets)") == ["g t-0"]
 
 
@@ -187,10 +187,10 @@ def test_a_moment_of_a_long_recording_needs_few_of_its_lines(
             (nodes[1], "txn.complete", (), "app/7:0", {**entry, "state": "CompleteCommit"}),
             (nodes[0], "log.lso", (), "", {"tp": "t-0", "to": 2 * turn + 2}),
         ]
-    run = small(nodes, *events)
+    recording = small(nodes, *events)
     page = new_page(server.http)
     for view in ("stage", "lanes"):
-        parsed, _ = look_at_recording(page, run, DRAW, view, LONG // 2 + 1)
+        parsed, _ = look_at_recording(page, recording, DRAW, view, LONG // 2 + 1)
         assert 0 < parsed < 20_000, (view, parsed)  # 4,000 of them lead to the state
 
 
@@ -235,7 +235,7 @@ def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one
     def write_batch(node: str, base: int) -> tuple[Any, ...]:
         return node, "log.append", (), "", {**batch, "base": base, "last": base}
 
-    run = small(
+    recording = small(
         (old_leader, new_leader),
         led(old_leader, 0, 0),
         *(write_batch(old_leader, base) for base in range(3)),
@@ -253,7 +253,9 @@ def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one
         (8, [cell_before, cell_after, [6, 2], [7, 3], [8, 4]]),
         (10, [cell_before, cell_after, [6, 2], [7, 3], [8, 4], [10, 5]]),
     ):
-        assert look_at_recording(page, run, TAPE, event_index, 0)[1]["cells"] == cells, event_index
+        assert look_at_recording(page, recording, TAPE, event_index, 0)[1]["cells"] == cells, (
+            event_index
+        )
 
 
 def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(

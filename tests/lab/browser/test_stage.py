@@ -520,10 +520,10 @@ def test_the_bar_has_the_words_of_the_judge(
 ) -> None:
     page = new_page(server.http)
     page.wait_for_selector(".link-state.live")
-    run = small(NODES, *events, level="brief")
-    show(page, run)
+    recording = small(NODES, *events, level="brief")
+    show(page, recording)
     page.wait_for_selector(f"#verdict[data-verdict={state}]")
-    headline = judge_cluster(FollowedTrace.of_recording(run).facts()).headline
+    headline = judge_cluster(FollowedTrace.of_recording(recording).facts()).headline
     assert page.inner_text("#verdict h2").endswith(headline)
 
 

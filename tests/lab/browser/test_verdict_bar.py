@@ -32,13 +32,13 @@ IS_CURRENT: Final = """() => {
 
 
 def request(server: TxnsimServer, method: str, path: str, body: object = None) -> Any:
-    asked = urllib.request.Request(
+    asked_request = urllib.request.Request(
         f"{server.http}/api/v1/{path}",
         data=None if body is None else json.dumps(body).encode(),
         headers={"Content-Type": "application/json"},
         method=method,
     )
-    with urllib.request.urlopen(asked, timeout=60) as answer:
+    with urllib.request.urlopen(asked_request, timeout=60) as answer:
         text = answer.read()
     return json.loads(text) if text else None
 
@@ -46,11 +46,14 @@ def request(server: TxnsimServer, method: str, path: str, body: object = None) -
 def agrees_with_the_judge(page: Page, server: TxnsimServer) -> str:
     """The state that the bar shows, which is what the judge says at that event."""
     page.wait_for_function(IS_CURRENT)
-    bar = page.locator("#verdict")
-    state, event = bar.get_attribute("data-verdict"), bar.get_attribute("data-event")
+    bar_locator = page.locator("#verdict")
+    state, event = (
+        bar_locator.get_attribute("data-verdict"),
+        bar_locator.get_attribute("data-event"),
+    )
     answer = request(server, "GET", f"verdict?at={event}")
     assert (answer["state"], answer["position"]) == (state, int(event or -1))
-    assert answer["headline"] in bar.inner_text()
+    assert answer["headline"] in bar_locator.inner_text()
     return str(state)
 
 

@@ -69,9 +69,9 @@ def survey_runs(
     differences = []
     seed = OTHER_SEED if trace_level is TraceLevel.FULL else SEED_DEFAULT
     for scenario_run in scenario_runs:
-        telling = tell_once(scenario_run, trace_level=trace_level, seed=seed)
-        survey.take(str(scenario_run), telling.result.trace)
-        differences += telling.differences
+        story_outcome = tell_once(scenario_run, trace_level=trace_level, seed=seed)
+        survey.take(str(scenario_run), story_outcome.result.trace)
+        differences += story_outcome.differences
     return survey, differences
 
 

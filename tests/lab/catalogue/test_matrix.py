@@ -44,8 +44,8 @@ def complaint(result: RunResult) -> str:
         return ""
     findings = [result.verdict, *([result.cured] if result.cured is not None else [])]
     differences = [
-        f"{finding.observed}, declared {finding.expected}: {finding.because}"
-        for finding in findings
+        f"{judges_result.observed}, declared {judges_result.expected}: {judges_result.because}"
+        for judges_result in findings
     ]
     return f"{result.run} {result.take}: {' / '.join(differences)}"
 
@@ -86,12 +86,12 @@ def test_the_trace_tells_wrong_data_where_histories_do(scenario: Scenario) -> No
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
     (scenario_run,) = first_runs([scenario])
-    first_telling, second_telling = (
+    first_result, second_result = (
         tell_once(scenario_run, trace_level=TraceLevel.BRIEF).result,
         run_in_virtual_time(scenario_run),
     )
-    assert second_telling.trace == first_telling.trace
-    assert second_telling.history == first_telling.history
+    assert second_result.trace == first_result.trace
+    assert second_result.history == first_result.history
 
 
 @pytest.mark.costly

@@ -290,9 +290,9 @@ def test_the_application_is_convicted_where_it_does_not_go_back() -> None:
         "is: CompleteCommit", "is: [CompleteAbort, Empty]", 1
     )
     aborts = aborts.replace("committed: [bill 1, bill 2, bill 3]", "committed: [bill 3]")
-    lossy = run_in_virtual_time(ScenarioRun(scenario=read("bills.yaml", aborts), run="TV2"))
-    assert lossy.verdict.observed == ("skipped-input",), lossy.verdict
-    assert "has processed 0, 1" in lossy.verdict.because[0]
+    lossy_result = run_in_virtual_time(ScenarioRun(scenario=read("bills.yaml", aborts), run="TV2"))
+    assert lossy_result.verdict.observed == ("skipped-input",), lossy_result.verdict
+    assert "has processed 0, 1" in lossy_result.verdict.because[0]
 
 
 def test_the_example_is_read() -> None:
@@ -366,11 +366,11 @@ SEED = 7
 def test_a_header_is_all_that_a_replay_needs(
     scenario: str, take: str, trace_level: TraceLevel
 ) -> None:
-    scenario_found = catalog.find(scenario)[1]
-    take = take if take in scenario_found.takes else "armed"
-    run = list(scenario_found.runs)[-1]
+    found_scenario = catalog.find(scenario)[1]
+    take = take if take in found_scenario.takes else "armed"
+    run = list(found_scenario.runs)[-1]
     first_trace = run_in_virtual_time(
-        ScenarioRun(scenario=scenario_found, run=run, take=take), seed=SEED, trace_level=trace_level
+        ScenarioRun(scenario=found_scenario, run=run, take=take), seed=SEED, trace_level=trace_level
     ).trace
     header = Recording.from_lines("first", first_trace.splitlines()).header
     second_run = ScenarioRun(

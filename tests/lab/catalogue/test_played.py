@@ -138,16 +138,18 @@ def check(result: RunResult) -> None:
 async def test_kafka_python_commits_a_record_that_it_has_aborted(run_name: str) -> None:
     """z02: verification lets it through, as the partition is part of the next transaction."""
     late_scenario = story("late-produce")
-    armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run_name), KAFKA_PYTHON)
-    check(armed)
-    assert armed.players == ("kafka-python",)
-    outcomes = {write.value: write.outcome for write in observations_of(armed, Wrote)}
+    armed_result = await run_in_real_time(
+        ScenarioRun(scenario=late_scenario, run=run_name), KAFKA_PYTHON
+    )
+    check(armed_result)
+    assert armed_result.players == ("kafka-python",)
+    outcomes = {write.value: write.outcome for write in observations_of(armed_result, Wrote)}
     assert outcomes == {"r1": "unknown", "r2": "ok"}
-    ends = observations_of(armed, Ended)
+    ends = observations_of(armed_result, Ended)
     assert [(end.transaction, end.commit, end.outcome) for end in ends] == [
         ("T1", False, "ok"), ("T2", True, "ok"),
     ]  # fmt: skip
-    assert "the released batch" in sentences(armed)
+    assert "the released batch" in sentences(armed_result)
     check(
         await run_in_real_time(
             ScenarioRun(scenario=late_scenario, run=run_name, take="disarmed"), KAFKA_PYTHON
@@ -161,11 +163,13 @@ async def test_kafka_python_commits_a_record_that_it_has_aborted(run_name: str) 
 async def test_librdkafka_has_its_next_transaction_torn_by_its_first_commit(run_name: str) -> None:
     """In z05 the client times out, commits again on another connection, and gets two successes."""
     late_scenario = story("late-commit")
-    armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run_name), confluent())
-    check(armed)
-    assert armed.players == ("confluent-kafka",)
-    assert {write.outcome for write in observations_of(armed, Wrote)} == {"ok"}
-    assert {end.outcome for end in observations_of(armed, Ended)} == {"ok"}
+    armed_result = await run_in_real_time(
+        ScenarioRun(scenario=late_scenario, run=run_name), confluent()
+    )
+    check(armed_result)
+    assert armed_result.players == ("confluent-kafka",)
+    assert {write.outcome for write in observations_of(armed_result, Wrote)} == {"ok"}
+    assert {end.outcome for end in observations_of(armed_result, Ended)} == {"ok"}
     check(
         await run_in_real_time(
             ScenarioRun(scenario=late_scenario, run=run_name, take="disarmed"), confluent()

@@ -40,11 +40,11 @@ def test_json_has_searches_and_ways(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_way_is_played_and_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trace = tmp_path / "way.jsonl"
-    assert main(["explore", "z27", "--way", WAY, "--trace", str(trace)]) == 3
+    trace_file = tmp_path / "way.jsonl"
+    assert main(["explore", "z27", "--way", WAY, "--trace", str(trace_file)]) == 3
     out = capsys.readouterr().out
     assert STUCK in out
-    assert len(trace.read_bytes().splitlines()) > 100
+    assert len(trace_file.read_bytes().splitlines()) > 100
     assert main(["explore", "z27", "--way", "", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["findings"] == []
 

@@ -141,10 +141,10 @@ def test_acts_come_before_their_commands_and_what_can_not_be_done_is_noted(
 ) -> None:
     order: list[str] = []
 
-    async def act(_app: Application) -> None:
+    async def act(_application: Application) -> None:
         order.append("act")
 
-    async def refuse_act(_app: Application) -> None:
+    async def refuse_act(_application: Application) -> None:
         raise NotAskedError("no other replica")
 
     monkeypatch.setitem(cast("dict[str, Any]", ACTS), "act", act)

@@ -26,14 +26,14 @@ def right(**exam_fields: object) -> list[ReaderStatement]:
     """The right answers of a reader for all topics except ``open``."""
     answers = [
         ReaderStatement(
-            topic=expected_topic.topic,
-            values=expected_topic.values,
-            position=expected_topic.stable,
-            end=expected_topic.stable,
+            topic=expected_reading.topic,
+            values=expected_reading.values,
+            position=expected_reading.stable,
+            end=expected_reading.stable,
             lag=0,
         )
-        for expected_topic in EXPECTED_TOPICS
-        if expected_topic.topic != "open"
+        for expected_reading in EXPECTED_TOPICS
+        if expected_reading.topic != "open"
     ]
     return [*answers, *([ReaderStatement(topic="open", **exam_fields)] if exam_fields else [])]  # type: ignore[arg-type]
 
@@ -94,19 +94,19 @@ async def test_a_group_has_read_all_topics() -> None:
     async with cluster_with_fixture_topics() as kafka:
         cluster = (await kafka.rebuilt.admin()).cluster
         topic_partitions = [
-            TopicPartition(expected_topic.topic, 0)
-            for expected_topic in expected_topics(are_on_disk=False)
+            TopicPartition(expected_reading.topic, 0)
+            for expected_reading in expected_topics(are_on_disk=False)
         ]
         positions = await committed_positions(cluster, GROUP, topic_partitions)
     assert [positions[topic_partition] for topic_partition in topic_partitions] == [
-        expected_topic.stable for expected_topic in expected_topics(are_on_disk=False)
+        expected_reading.stable for expected_reading in expected_topics(are_on_disk=False)
     ]
 
 
 async def test_directories_have_every_topic_and_one_that_is_cut_short() -> None:
     files = await directories()
     logs = {path.split("/")[1]: len(data) for path, data in files.items() if path.endswith(".log")}
-    assert {f"{expected_topic.topic}-0" for expected_topic in EXPECTED_TOPICS} <= logs.keys()
+    assert {f"{expected_reading.topic}-0" for expected_reading in EXPECTED_TOPICS} <= logs.keys()
     cut_log = files["broker-1/cut-short-0/00000000000000000000.log"]
     length_position = cut_log.rindex(b"\x00" * 7 + b"\x03")
     length = int.from_bytes(cut_log[length_position + 8 : length_position + 12])

@@ -30,13 +30,16 @@ def test_what_is_on_its_way_and_the_time_belong_to_the_state() -> None:
 
 
 def test_what_clients_notice_comes_before_what_arrives_later() -> None:
-    early_states, late_states, unnoticed = NodeStates(), NodeStates(), NodeStates()
-    for states in (early_states, late_states, unnoticed):
+    early_states, late_states, unnoticed_states = NodeStates(), NodeStates(), NodeStates()
+    for states in (early_states, late_states, unnoticed_states):
         states.note_arrival("client/a", "message", 1)
     early_states.note_at_clients("crash")
     early_states.note_arrival("client/a", "message", 2)
     late_states.note_arrival("client/a", "message", 2)
     late_states.note_at_clients("crash")
-    unnoticed.note_at_brokers("crash")
-    unnoticed.note_arrival("client/a", "message", 2)
-    assert len({states.fingerprint({}) for states in (early_states, late_states, unnoticed)}) == 3
+    unnoticed_states.note_at_brokers("crash")
+    unnoticed_states.note_arrival("client/a", "message", 2)
+    assert (
+        len({states.fingerprint({}) for states in (early_states, late_states, unnoticed_states)})
+        == 3
+    )

@@ -358,12 +358,12 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
 
 
 def _epoch_stays(function: Any) -> Any:
-    def wrong(state: PartitionProducers, **keywords: Any) -> Any:
-        entry = state.find(keywords["producer_id"])
+    def wrong(partition_producers: PartitionProducers, **keywords: Any) -> Any:
+        entry = partition_producers.find(keywords["producer_id"])
         epoch = None if entry is None else entry.producer_epoch
-        result = function(state, **keywords)
+        result = function(partition_producers, **keywords)
         if epoch is not None:
-            state.by_id[keywords["producer_id"]].producer_epoch = epoch
+            partition_producers.by_id[keywords["producer_id"]].producer_epoch = epoch
         return result
 
     return wrong

@@ -21,7 +21,10 @@ def sections() -> Iterator[str]:
     yield _summary(mutations, switches)
     yield "## Bugs put in by hand\n\n" + _table(
         ("Bug", *_HEAD),
-        [(MUTATIONS[mutation.bug].what, *_cells(mutation)) for mutation in mutations],
+        [
+            (MUTATIONS[mutated_answer.bug].what, *_cells(mutated_answer))
+            for mutated_answer in mutations
+        ],
     )
     documentation = Rules.documentation()
     yield _SWITCHES + _table(
@@ -76,7 +79,7 @@ _HEAD: Final = ("Found", "Seeds", "Processor time", "Smallest run")
 
 
 def _summary(mutations: Sequence[Answer], switches: Sequence[Answer]) -> str:
-    finds = [mutation for mutation in mutations if mutation.found]
+    finds = [mutated_answer for mutated_answer in mutations if mutated_answer.found]
     times = [answer.cpu_s for answer in finds]
     told_apart = [answer for answer in switches if not answer.found and answer.noticed is not None]
     unasked = len(bugs()) - len(mutations) - len(switches)

@@ -275,8 +275,8 @@ def shrunk(answer: Answer) -> Answer:
         kinds = play(bad_plan, cpu_s=SHRUNK_S).kinds
         if OVER_LIMIT_KIND in kinds:
             return answer
-        shrunk_result = shrink(bad_plan, kinds, switch=switch, tries_max=SHRINK_TRIES)
-    return msgspec.structs.replace(answer, shrunk=shrunk_result.plan.size)
+        shrunk_plan = shrink(bad_plan, kinds, switch=switch, tries_max=SHRINK_TRIES)
+    return msgspec.structs.replace(answer, shrunk=shrunk_plan.plan.size)
 
 
 def answers() -> list[Answer]:

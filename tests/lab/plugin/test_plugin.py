@@ -549,8 +549,8 @@ def test_a_failing_test_leaves_its_page_on_request(form: str, suite: pytest.Pyte
     )
     result = suite.runpytest_inprocess(f"--txnsim-report={form}")
     result.assert_outcomes(passed=1, failed=2)
-    (page,) = (suite.path / "txnsim-reports").iterdir()
+    (page_file,) = (suite.path / "txnsim-reports").iterdir()
     warning = "holds record values" if form == "html" else "values are left out"
-    result.stdout.fnmatch_lines([f"{page}", f"*{warning}*"])
-    assert "test_fails" in page.name
-    assert warning in page.read_text("utf-8")
+    result.stdout.fnmatch_lines([f"{page_file}", f"*{warning}*"])
+    assert "test_fails" in page_file.name
+    assert warning in page_file.read_text("utf-8")

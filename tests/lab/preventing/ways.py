@@ -120,14 +120,12 @@ def play_both(way_switch: WaySwitch) -> WayResult:
     kinds: list[tuple[str, ...]] = []
     for side in Side:
         way = read_way(way_switch.way)
-        replay_result, failures = play_way(way_switch.exploration, way, designs, side)
+        replayed_way, failures = play_way(way_switch.exploration, way, designs, side)
         assert not failures, "switches have no plug-ins"
-        if side is Side.A and replay_result.way != way:
-            raise RuntimeError(
-                f"{way_switch.exploration} does not go that way: {replay_result.way}"
-            )
+        if side is Side.A and replayed_way.way != way:
+            raise RuntimeError(f"{way_switch.exploration} does not go that way: {replayed_way.way}")
         kinds.append(
-            tuple(sorted({kind_of(finding) for finding in replay_result.played_run.findings}))
+            tuple(sorted({kind_of(finding) for finding in replayed_way.played_run.findings}))
         )
     return WayResult(
         exploration=way_switch.exploration,

@@ -226,7 +226,7 @@ def test_a_version_nobody_knows_is_answered_in_the_oldest_layout() -> None:
 async def test_every_connection_of_a_client_goes_through_it_after_leaders_move(
     cluster: ProxiedCluster,
 ) -> None:
-    tp = TopicPartition("orders", 0)
+    topic_partition = TopicPartition("orders", 0)
     own_addresses = {address for broker in cluster.sim.metadata.image.brokers.values()
            for address in [(broker.host, broker.port)]}  # fmt: skip
     async with Cluster(
@@ -241,7 +241,7 @@ async def test_every_connection_of_a_client_goes_through_it_after_leaders_move(
             producer.begin()
             await producer.send("orders", 0, b"v")
             await producer.commit()
-            cluster.move(tp)
+            cluster.move(topic_partition)
         assert {(broker.host, broker.port) for broker in client.view.brokers}.isdisjoint(
             own_addresses
         )
@@ -319,7 +319,7 @@ async def test_between_brokers_rules_strike_and_addresses_stay(cluster: ProxiedC
     proxy.injector.disarm("by-2")
     _, message = await wire.answer()
     addresses_told = {(row.host, row.port) for row in message.brokers}
-    assert addresses_told == {(peer.host, peer.port) for peer in peers}
+    assert addresses_told == {(peer_address.host, peer_address.port) for peer_address in peers}
     assert proxy.injector.get("by-3").matched == 0  # type: ignore[union-attr]
     await wire.close()
     await proxy.stop()
@@ -573,10 +573,10 @@ def test_an_error_needs_an_answer_that_can_be_made(api: str | int | None, is_kno
 
 
 def test_a_proxy_does_not_know_client_instances() -> None:
-    of_instance = rule(
+    rule_of_instance = rule(
         FaultPoint.CLIENT_REQUEST, Pass(), client_instance_id="ABEiM0RVZneImaq7zN3u_w"
     )
-    assert "client instance" in (refusal(of_instance, has_peers=True) or "")
+    assert "client instance" in (refusal(rule_of_instance, has_peers=True) or "")
 
 
 # Names of topics are learned, and it is known which are not known.
@@ -591,23 +591,23 @@ def topic(topic_id: UUID | None, name: str | None = None) -> SimpleNamespace:
 
 def test_a_name_is_known_once_it_was_learned() -> None:
     names = TopicNames()
-    produce = SimpleNamespace(topic_data=[topic(ID)])
-    fetch = SimpleNamespace(topics=[topic(ID)])
-    assert names.has_unknown_topic(produce)
-    assert names.has_unknown_topic(fetch)
+    produce_stub = SimpleNamespace(topic_data=[topic(ID)])
+    fetch_answer = SimpleNamespace(topics=[topic(ID)])
+    assert names.has_unknown_topic(produce_stub)
+    assert names.has_unknown_topic(fetch_answer)
     names.learn(SimpleNamespace(topics=[topic(ID, "orders"), topic(UUID(int=8), None)]))
     assert names.names == {ID: "orders"}
-    assert not names.has_unknown_topic(produce)
-    assert not names.has_unknown_topic(fetch)
+    assert not names.has_unknown_topic(produce_stub)
+    assert not names.has_unknown_topic(fetch_answer)
 
 
 def test_topics_that_are_named_need_no_names() -> None:
     names = TopicNames()
-    named_topic = SimpleNamespace(name="orders")
-    assert not names.has_unknown_topic(SimpleNamespace(topic_data=[named_topic]))
+    topic_stub = SimpleNamespace(name="orders")
+    assert not names.has_unknown_topic(SimpleNamespace(topic_data=[topic_stub]))
     assert not names.has_unknown_topic(SimpleNamespace(topics=None))
     assert not names.has_unknown_topic(SimpleNamespace())
-    names.learn(SimpleNamespace(topics=[named_topic]))
+    names.learn(SimpleNamespace(topics=[topic_stub]))
     assert names.names == {}
 
 

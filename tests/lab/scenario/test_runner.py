@@ -316,7 +316,7 @@ def test_a_batch_is_one_observation_per_record() -> None:
     recorder.note_write("P", "T1", batch, CallResult(offset=9))
     recorder.note_write("P", None, batch, CallResult(error="CONNECTION_LOST"))
     first_write, second_write, third_write, _ = [
-        write for _, write in recorder.history.all_of(Wrote)
+        observed_write for _, observed_write in recorder.history.all_of(Wrote)
     ]
     named_writes = (first_write, second_write)
     assert [(write.value, write.offset, write.sequence) for write in named_writes] == [
@@ -389,30 +389,32 @@ async def test_one_hangs_and_two_look_like_it() -> None:
             admin = Admin(client)
             answers = await admin.list_transactions()
             listed_descriptions = [
-                description for answer in answers.values() for description in _answer_found(answer)
+                transaction_listing
+                for answer in answers.values()
+                for transaction_listing in _answer_found(answer)
             ]
             states = {
-                description.transactional_id: str(description.state)
-                for description in listed_descriptions
+                transaction_listing.transactional_id: str(transaction_listing.state)
+                for transaction_listing in listed_descriptions
             }
             assert states == {"billing": "Empty", "report": "Ongoing", "shop": "PrepareCommit"}
-            orders = TopicPartition("orders", 0)
-            producers = (await admin.describe_producers([orders]))[orders]
-            (late_answer,) = _answer_found(producers)
-            assert late_answer.txn_start_offset == 0
+            orders_partition = TopicPartition("orders", 0)
+            producers = (await admin.describe_producers([orders_partition]))[orders_partition]
+            (late_state,) = _answer_found(producers)
+            assert late_state.txn_start_offset == 0
 
 
 def test_what_takes_long_can_be_ended_as_its_readers_are_advised() -> None:
     """This holds also if one broker coordinates and leads everything."""
 
-    async def main(kafka: VirtualCluster) -> None:
+    async def main(cluster: VirtualCluster) -> None:
         topic_partitions = [TopicPartition("orders", 1), TopicPartition("payments", 0)]
-        for topic_partition in (*topic_partitions, kafka.home("report"), kafka.home("shop")):
-            if kafka.leader(topic_partition) != B1:
-                kafka.sim.move_leader(topic_partition, B1)
-        await make(kafka.sim)
-        await kafka.wait_until_struck(MARKER_RULE)
-        async with Cluster(kafka.sim.bootstrap) as client:
+        for topic_partition in (*topic_partitions, cluster.home("report"), cluster.home("shop")):
+            if cluster.leader(topic_partition) != B1:
+                cluster.sim.move_leader(topic_partition, B1)
+        await make(cluster.sim)
+        await cluster.wait_until_struck(MARKER_RULE)
+        async with Cluster(cluster.sim.bootstrap) as client:
             await Admin(client).force_terminate_transaction("report")
             answer = (await Admin(client).describe_transactions(["report"]))["report"]
             assert str(_answer_found(answer).state) == "Empty"

@@ -514,14 +514,14 @@ def test_positions_of_a_group_are_deleted_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "for_the_story"),
+    ("protocol", "story_protocol"),
     [
         (SecurityProtocol.SASL_SSL, SecurityProtocol.SASL_PLAINTEXT),
         (SecurityProtocol.SSL, SecurityProtocol.PLAINTEXT),
     ],
 )
 def test_the_story_logs_in_as_the_command_config_says_and_tls_ends_at_the_proxy(
-    protocol: SecurityProtocol, for_the_story: SecurityProtocol
+    protocol: SecurityProtocol, story_protocol: SecurityProtocol
 ) -> None:
     password = Password(user="a", password="b")
     security = ClientSecurity(protocol=protocol, mechanism="PLAIN", credential=password)
@@ -530,7 +530,7 @@ def test_the_story_logs_in_as_the_command_config_says_and_tls_ends_at_the_proxy(
         settings = ClientSettings(security=security)
         proxy = FaultProxy(env, ProxyOptions(bootstrap="127.0.0.1:9", settings=settings))
         target = RealTarget(env, proxy, prefix=PREFIX, settings=DEFAULTS)
-        assert target.security.protocol is for_the_story
+        assert target.security.protocol is story_protocol
         assert target.security.mechanism == "PLAIN"
 
     run_virtual(main, seed=1)
@@ -561,10 +561,10 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write(
-    java: Path, *, format_command: str = "exit 0", serve_command: str = "exec sleep 600"
+    java_program: Path, *, format_command: str = "exit 0", serve_command: str = "exec sleep 600"
 ) -> None:
-    java.write_text(FORMATS.format(format=format_command, serve=serve_command))
-    java.chmod(0o755)
+    java_program.write_text(FORMATS.format(format=format_command, serve=serve_command))
+    java_program.chmod(0o755)
 
 
 def properties(brokers: ApacheBrokers, file_name: str) -> dict[str, str]:
@@ -790,11 +790,11 @@ def maven(programs: Path, does: str) -> None:
 def test_jars_are_fetched_once(machine: Path) -> None:
     maven(machine, 'mkdir -p "$to"; touch "$to/kafka.jar"')
     lines_said: list[str] = []
-    libs = jars.fetch("4.3.1", say=lines_said.append)
-    assert [jar.name for jar in libs.iterdir()] == ["kafka.jar"]
-    assert libs == jars.directory_of("4.3.1")
+    libs_directory = jars.fetch("4.3.1", say=lines_said.append)
+    assert [jar_file.name for jar_file in libs_directory.iterdir()] == ["kafka.jar"]
+    assert libs_directory == jars.directory_of("4.3.1")
     maven(machine, "exit 1")
-    assert jars.fetch("4.3.1", say=lines_said.append) == libs
+    assert jars.fetch("4.3.1", say=lines_said.append) == libs_directory
     assert len(lines_said) == 1
 
 

@@ -63,10 +63,10 @@ def marked(offset: int, *, committed: bool) -> tuple[object, ...]:
 
 
 def applications(*events: tuple[object, ...]) -> Applications:
-    run = small(NODES, *events)
+    recording = small(NODES, *events)
     followed_applications = Applications()
-    for event in run.events:
-        followed_applications.follow(event, run.nodes[event.n])
+    for event in recording.events:
+        followed_applications.follow(event, recording.nodes[event.n])
     return followed_applications
 
 

@@ -23,8 +23,8 @@ def completed_move(state: str, *partitions: str, **event_fields: Any) -> tuple[A
 def decision(
     *events: tuple[Any, ...], entry: Mapping[str, Any] | None = None, epoch: int = 0
 ) -> PastDecision:
-    run = small(NODES, *events)
-    evidence = FaultsAndDecisions.from_events(run.events).decision_of(
+    recording = small(NODES, *events)
+    evidence = FaultsAndDecisions.from_events(recording.events).decision_of(
         T0,
         producer_id=7,
         producer_epoch=epoch,
@@ -46,7 +46,7 @@ LATER = completed_move("PrepareAbort", "u-0", epoch=3)
 
 
 @pytest.mark.parametrize(
-    ("events", "epoch", "expected"),
+    ("events", "epoch", "expected_decision"),
     [
         ((PREPARED, completed_move("CompleteCommit"), LATER), 0, PastDecision.COMMITTED),
         # Its marker is there, so the records behind it were in no transaction.
@@ -63,13 +63,13 @@ LATER = completed_move("PrepareAbort", "u-0", epoch=3)
     ],
 )
 def test_a_decision_is_remembered_when_the_coordinator_has_gone_on(
-    events: tuple[tuple[Any, ...], ...], epoch: int, expected: PastDecision
+    events: tuple[tuple[Any, ...], ...], epoch: int, expected_decision: PastDecision
 ) -> None:
-    assert decision(*events, epoch=epoch) is expected
+    assert decision(*events, epoch=epoch) is expected_decision
 
 
 @pytest.mark.parametrize(
-    ("state", "started_ms", "expected"),
+    ("state", "started_ms", "expected_decision"),
     [
         ("Empty", -1, PastDecision.ABORTED),
         ("CompleteAbort", 5, PastDecision.ABORTED),
@@ -78,9 +78,9 @@ def test_a_decision_is_remembered_when_the_coordinator_has_gone_on(
     ],
 )
 def test_without_a_record_the_newest_state_may_do(
-    state: str, started_ms: int, expected: PastDecision
+    state: str, started_ms: int, expected_decision: PastDecision
 ) -> None:
-    assert decision(entry={**MOVE, "state": state, "started_ms": started_ms}) is expected
+    assert decision(entry={**MOVE, "state": state, "started_ms": started_ms}) is expected_decision
 
 
 def struck(

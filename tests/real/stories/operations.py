@@ -183,8 +183,8 @@ def lasting_prepare(player: FramePlayer) -> None:
             txn.add("verify", topic, 4, is_verification=True)
             txn.add("verify wrong epoch", topic, 4, epoch=txn.epoch + 1, is_verification=True)
             txn.init("init", 4)
-            txn.init("init expected", 4, expected=(txn.pid, txn.epoch))
-            txn.init("init other", 4, expected=(txn.pid + 100_000, 0))
+            txn.init("init expected", 4, expected_identity=(txn.pid, txn.epoch))
+            txn.init("init other", 4, expected_identity=(txn.pid + 100_000, 0))
             other_topic = player.create_topic(f"other-{version}-{committed}")
             for api in (10, 11, 12, 13) if player.level else (10, 11):
                 txn.send("elsewhere", other_topic, api, 0)

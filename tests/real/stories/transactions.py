@@ -78,7 +78,7 @@ def new_flow_ended(player: FramePlayer, topic: Topic, txn: StoryTxn, version: in
     txn.end("of the fenced", 5, epoch=old_epoch)
     txn.end("of the fenced", 5, epoch=old_epoch, committed=False)
     txn.send("of the fenced", topic, version, 1, epoch=old_epoch)
-    txn.init("of the fenced", 5, expected=(txn.pid, old_epoch))
+    txn.init("of the fenced", 5, expected_identity=(txn.pid, old_epoch))
     txn.describe("after the fence")
     producers_of(player, topic, "after the fence")
     txn.send("new", topic, version, 0)

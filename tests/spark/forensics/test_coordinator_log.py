@@ -72,10 +72,10 @@ def test_the_newest_records_are_the_entries(broker: BrokerDir) -> None:
 
 
 def test_of_several_replicas_the_furthest_one_is_read(tmp_path: Path) -> None:
-    lagging_broker, ahead = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
+    lagging_broker, dir_ahead = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
     lagging_broker.coordinator(move("Empty"))
-    ahead.coordinator(move("Empty"), move("Ongoing", HERE))
-    logs = coordinator_logs_of(states_in(lagging_broker.stop(), ahead.stop()))
+    dir_ahead.coordinator(move("Empty"), move("Ongoing", HERE))
+    logs = coordinator_logs_of(states_in(lagging_broker.stop(), dir_ahead.stop()))
     assert [state.replica.broker for state in logs[0]] == [2, 1]
     assert read_coordinators(logs, print).entry_by_producer[7].newest_record.state == "Ongoing"
 
@@ -96,12 +96,12 @@ def test_a_log_that_is_shorter_than_its_broker_noted_has_lost_its_end(broker: Br
 
 
 def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
-    hurt, sound_dir = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
-    log = log_in(hurt.coordinator(move("Empty"), move("Ongoing", HERE)))
+    hurt_dir, sound_dir = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
+    log = log_in(hurt_dir.coordinator(move("Empty"), move("Ongoing", HERE)))
     sound_dir.coordinator(move("Empty"))
     log.write_bytes(log.read_bytes()[:-1])
     problems: list[str] = []
-    states = states_in(hurt.stop(), sound_dir.stop())
+    states = states_in(hurt_dir.stop(), sound_dir.stop())
     coordinators = read_coordinators({0: [states[0], states[1]]}, problems.append)
     assert coordinators.is_complete
     (problem,) = problems

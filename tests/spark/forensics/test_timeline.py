@@ -104,8 +104,8 @@ def test_both_sides_are_told_in_order_of_time() -> None:
 
 
 def test_records_of_a_log_keep_its_order_whatever_time_they_bear() -> None:
-    late_stay = msgspec.structs.replace(stay(5, 7, at_ms=26), first_timestamp_ms=99)
-    names = [event.event for event in timeline_of("app", STORY, [late_stay]).events]
+    late_txn = msgspec.structs.replace(stay(5, 7, at_ms=26), first_timestamp_ms=99)
+    names = [event.event for event in timeline_of("app", STORY, [late_txn]).events]
     assert names.index("first") < names.index("last") < names.index("marker")
 
 
@@ -170,8 +170,8 @@ def test_each_marker_of_an_epoch_has_its_own_decision() -> None:
         record(2, "PrepareCommit", PAYMENTS, at_ms=50),
         record(3, "PrepareCommit", ORDERS, at_ms=50),
     )
-    repeated_stay = stay(None, 8, at_ms=51)
-    stays = [stay(1, 3, at_ms=50, committed=False), stay(5, 7, at_ms=50), repeated_stay]
+    repeated_txn = stay(None, 8, at_ms=51)
+    stays = [stay(1, 3, at_ms=50, committed=False), stay(5, 7, at_ms=50), repeated_txn]
     timeline = timeline_of("app", records, stays)
     assert timeline.disagreements == ()
     afters = [event.after_decision_ms for event in timeline.events if event.event == "marker"]
@@ -196,7 +196,7 @@ def test_what_is_open_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "stay", "expected_lines"),
+    ("records", "partition_txn", "expected_lines"),
     [
         (
             STORY,
@@ -239,9 +239,9 @@ def test_what_is_open_is_told() -> None:
     ],
 )
 def test_disagreements(
-    records: Sequence[CoordinatorRecord], stay: PartitionTxn, expected_lines: list[str]
+    records: Sequence[CoordinatorRecord], partition_txn: PartitionTxn, expected_lines: list[str]
 ) -> None:
-    disagreements = timeline_of("app", records, [stay]).disagreements
+    disagreements = timeline_of("app", records, [partition_txn]).disagreements
     assert len(disagreements) == len(expected_lines)
     assert all(
         expected_line in disagreement
@@ -383,7 +383,7 @@ def test_a_record_of_all_replicas_is_told_once() -> None:
     merged_stays, differences = merged_records(
         [transaction(2, 0), transaction(1, 0), transaction(1, 1)]
     )
-    assert [(open_stay.offset, open_stay.brokers) for open_stay in merged_stays] == [
+    assert [(open_record.offset, open_record.brokers) for open_record in merged_stays] == [
         (0, (1, 2)),
         (1, (1,)),
     ]

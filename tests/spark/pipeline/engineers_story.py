@@ -41,9 +41,9 @@ class Story:
         scratch: Their working folder.
     """
 
-    def __init__(self, store: S3Store, scratch: Path) -> None:
+    def __init__(self, store: S3Store, scratch_folder: Path) -> None:
         self._store = store
-        self._desk = Desk(scratch, {})
+        self._desk = Desk(scratch_folder, {})
         self._told: dict[str, str] = {}
 
     def ask(self) -> dict[str, str]:
@@ -101,13 +101,13 @@ def tell(hours: LogHours = FIFTY) -> dict[str, str]:
     """Make the store, and return the outputs of the page."""
     with tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch:
         folders = [Path(scratch) / file_name for file_name in ("disks", "store", "desk")]
-        disks, served, desk = folders
-        for folder in (served, desk):
+        disks_directory, served_folder, desk_folder = folders
+        for folder in (served_folder, desk_folder):
             folder.mkdir()
-        make_directories(disks, hours)
-        with S3Store(served) as store:
-            store.upload(disks, "kafka")
-            return Story(store, desk).ask()
+        make_directories(disks_directory, hours)
+        with S3Store(served_folder) as store:
+            store.upload(disks_directory, "kafka")
+            return Story(store, desk_folder).ask()
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def by_replica(rows: Iterable[Row]) -> dict[tuple[int, Place], list[Row]]:
 
 def sound_ends(stage: Stage) -> dict[Place, int]:
     """Damaged partition → the offset after its last complete batch."""
-    return {fault.place: fault.sound_end for fault in stage.damage}
+    return {damage.place: damage.sound_end for damage in stage.damage}
 
 
 def moving(stage: Stage, partition: Place) -> bool:

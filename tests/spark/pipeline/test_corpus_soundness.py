@@ -109,9 +109,9 @@ def test_a_life_has_all_transactions_that_ended(
         )
 
 
-def _has_decision(violation: FinishedTransaction) -> bool:
+def _has_decision(violating_transaction: FinishedTransaction) -> bool:
     """Whether the coordinator decided it: the first marker of ``undecided`` was an operator's."""
-    return violation.transactional_id != "undecided"
+    return violating_transaction.transactional_id != "undecided"
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,9 @@ def test_replicas_end_where_a_starting_broker_ends_them(
         end = row.segment_base_offset if row.last_offset is None else row.last_offset + 1
         key = (row.broker, partition_of(row))
         ends[key] = max(ends.get(key, 0), end)
-    loaded_ends = {(truth.broker, truth.place): truth.end for truth in stage.loaded}
+    loaded_ends = {
+        (loaded_log.broker, loaded_log.place): loaded_log.end for loaded_log in stage.loaded
+    }
     assert len(loaded_ends) > 100
     assert {key: ends[key] for key in loaded_ends} == loaded_ends
 
@@ -327,7 +329,8 @@ def test_offsets_are_the_positions_that_groups_were_told(
             positions[key] = expected_endings
     for rows_by_place, expected in ((positions, stage.offsets), (pending, stage.pending_offsets)):
         assert rows_by_place == {
-            (truth.group, truth.place): (truth.offset, truth.metadata) for truth in expected
+            (true_offset.group, true_offset.place): (true_offset.offset, true_offset.metadata)
+            for true_offset in expected
         }
     assert {"offset_commit", "group_metadata"} < kinds
 
@@ -382,7 +385,7 @@ def test_errors_are_the_damage_that_was_done(tables: Tables, corpus: Corpus, nam
     stage = corpus.stage(name)
     rows = tables.rows(name, "errors")
     assert {(row.broker, partition_of(row), row.file.rsplit("/", 1)[1]) for row in rows} == {
-        (truth.broker, truth.place, truth.file) for truth in stage.damage
+        (true_damage.broker, true_damage.place, true_damage.file) for true_damage in stage.damage
     }
     assert len(rows) == len(stage.damage)
     assert all(row.is_cut for row in rows)

@@ -149,7 +149,8 @@ def test_no_command_follows_from_broken_evidence(
     }
     assert places_with_command <= FIVE or name in UNTOLD
     assert {
-        partition_of(variant) for variant in report.with_verdicts(OpenTxnStatus.HANGING)
+        partition_of(finding_variant)
+        for finding_variant in report.with_verdicts(OpenTxnStatus.HANGING)
     } <= FIVE or name in CONVICTED
     for finding in report.findings:
         is_told = (
@@ -179,8 +180,11 @@ OTHERWISE: Final = {
 def test_a_sound_directory_keeps_every_command(log_dir: Path) -> None:
     report = report_on(log_dir)
     hanging = report.with_verdicts(OpenTxnStatus.HANGING)
-    assert {partition_of(variant) for variant in hanging} == FIVE
-    assert all(variant.command is not None and variant.evidence.is_sound for variant in hanging)
+    assert {partition_of(finding_variant) for finding_variant in hanging} == FIVE
+    assert all(
+        finding_variant.command is not None and finding_variant.evidence.is_sound
+        for finding_variant in hanging
+    )
     assert len(report.with_verdicts(OpenTxnStatus.ALIVE)) == 2
     assert (report.source.problems, report.source.cut_off) == ((), ())
 
@@ -188,13 +192,14 @@ def test_a_sound_directory_keeps_every_command(log_dir: Path) -> None:
 @pytest.mark.parametrize("log_dir", ["clean/middle-segment-missing"], indirect=True)
 def test_who_accepts_the_damage_is_told_commands_and_what_is_lost(log_dir: Path) -> None:
     assert any(
-        variant.command is None
-        for variant in report_on(log_dir).with_verdicts(OpenTxnStatus.HANGING)
+        finding_variant.command is None
+        for finding_variant in report_on(log_dir).with_verdicts(OpenTxnStatus.HANGING)
     )
     report = report_on(log_dir, accepts_damage=True)
     assert report.accepts_damage
     assert all(
-        variant.command is not None for variant in report.with_verdicts(OpenTxnStatus.HANGING)
+        finding_variant.command is not None
+        for finding_variant in report.with_verdicts(OpenTxnStatus.HANGING)
     )
     reasons = [reason for finding in report.findings for reason in finding.evidence.reasons]
     assert any(reason.endswith(" are missing") for reason in reasons)
@@ -295,9 +300,11 @@ def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
         make_variant(variant, kept_stages, tmp_path / variant_name / "broker-1")
         for variant_name, variant in VARIANTS.items()
     ]
-    read_here = LocalReading(tuple(log_dirs))
-    assert len({state.replica.log_dir for state in read_here.states}) > 100
-    read_here.assert_same(DirectoryReader(read_here.search_by_spark, lambda: spark, lambda _: None))
+    local_reading = LocalReading(tuple(log_dirs))
+    assert len({state.replica.log_dir for state in local_reading.states}) > 100
+    local_reading.assert_same(
+        DirectoryReader(local_reading.search_by_spark, lambda: spark, lambda _: None)
+    )
 
 
 @pytest.mark.spark
@@ -308,8 +315,10 @@ def test_sections_of_segments_tell_what_segments_tell(
     tmp_path: Path,
     small_sections: list[SegmentFile],
 ) -> None:
-    read_here = LocalReading(densely_indexed(kept_stages, tmp_path, VARIANTS.values()))
-    read_here.assert_same(DirectoryReader(read_here.search_by_spark, lambda: spark, lambda _: None))
+    local_reading = LocalReading(densely_indexed(kept_stages, tmp_path, VARIANTS.values()))
+    local_reading.assert_same(
+        DirectoryReader(local_reading.search_by_spark, lambda: spark, lambda _: None)
+    )
     assert len(small_sections) > 1_000
     sections_read_again = {
         segment.replica.path
@@ -319,7 +328,7 @@ def test_sections_of_segments_tell_what_segments_tell(
     assert (
         10
         < len(sections_read_again)
-        < len({variant.replica.path for variant in small_sections}) / 2
+        < len({segment_variant.replica.path for segment_variant in small_sections}) / 2
     )
 
 
@@ -334,17 +343,17 @@ def test_processes_tell_what_one_process_tells(
     small_sections: list[SegmentFile],
     every: int,
 ) -> None:
-    read_here = LocalReading(
+    local_reading = LocalReading(
         densely_indexed(kept_stages, tmp_path, list(VARIANTS.values())[::every])
     )
     monkeypatch.setattr(engine, "PROCESSES_COST_MIN", 0)
     monkeypatch.setattr(engine, "can_fork", lambda: True)  # other tests may leave threads
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
     monkeypatch.setattr(planning, "_OPEN_BYTES", 0)
-    local_search = msgspec.structs.replace(read_here.search, never_spark=True)
-    read_here.assert_same(DirectoryReader(local_search, no_session, lambda _: None))
+    local_search = msgspec.structs.replace(local_reading.search, never_spark=True)
+    local_reading.assert_same(DirectoryReader(local_search, no_session, lambda _: None))
     assert not small_sections, "a task of Spark, and a broker that runs, have one process for it"
-    read_here.assert_same(DirectoryReader(read_here.search, no_session, lambda _: None))
+    local_reading.assert_same(DirectoryReader(local_reading.search, no_session, lambda _: None))
     assert len(small_sections) > 1_000
 
 
@@ -360,11 +369,11 @@ class LocalReading:
         self.states = [state for state in states if state.replica.topic not in NOT_JUDGED]
         self._merge_open = self._reading.open_transactions(self.states)
 
-    def assert_same(self, other_reading: DirectoryReader) -> None:
+    def assert_same(self, other_reader: DirectoryReader) -> None:
         """Check that another way of reading finds the same open transactions and notes."""
-        assert other_reading.open_transactions(self.states) == self._merge_open
+        assert other_reader.open_transactions(self.states) == self._merge_open
         for state in self.states:
-            assert other_reading.notes_on(state) == self._reading.notes_on(state)
+            assert other_reader.notes_on(state) == self._reading.notes_on(state)
 
 
 @pytest.fixture
@@ -374,7 +383,11 @@ def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
 
     def in_small_sections(segments: Sequence[SegmentFile], _: int) -> list[SegmentFile]:
         small_sections = in_sections(segments, 150)
-        cut_segments.extend(variant for variant in small_sections if variant.section is not None)
+        cut_segments.extend(
+            segment_variant
+            for segment_variant in small_sections
+            if segment_variant.section is not None
+        )
         return small_sections
 
     monkeypatch.setattr(planning, "in_sections", in_small_sections)
@@ -382,14 +395,14 @@ def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
 
 
 def densely_indexed(
-    kept_stages: Path, folder: Path, chosen_variants: Iterable[Variant]
+    kept_stages_folder: Path, folder: Path, chosen_variants: Iterable[Variant]
 ) -> tuple[Path, ...]:
     """These variants, made of logs whose indexes have an entry for each batch."""
-    indexed = shutil.copytree(kept_stages, folder / "kept")
-    for path in indexed.rglob(f"*{names.Suffix.LOG}"):
+    indexed_directory = shutil.copytree(kept_stages_folder, folder / "kept")
+    for path in indexed_directory.rglob(f"*{names.Suffix.LOG}"):
         write_dense_index(path)
     return tuple(
-        make_variant(variant, indexed, folder / variant.name / "broker-1")
+        make_variant(variant, indexed_directory, folder / variant.name / "broker-1")
         for variant in chosen_variants
     )
 
@@ -402,7 +415,11 @@ def found_in(log_dir: Path) -> list[Violation]:
 
 
 def errors_in(log_dir: Path) -> list[Violation]:
-    return [variant for variant in found_in(log_dir) if variant.severity is Severity.ERROR]
+    return [
+        violation_variant
+        for violation_variant in found_in(log_dir)
+        if violation_variant.severity is Severity.ERROR
+    ]
 
 
 @pytest.mark.parametrize("stage", ["clean", "killed"])

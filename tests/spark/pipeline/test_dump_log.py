@@ -88,11 +88,11 @@ def _shares(files: Iterable[Path], length_max: int) -> Iterator[list[Path]]:
 
 
 def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tuple[str, str]:
-    libs = kafka_libs()
+    libs_directory = kafka_libs()
     java = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    *java_arguments, classpath = java_command(libs, options=java)
-    decoder = java_classes([SOURCE], name="dump", libs=libs)
-    command = [*java_arguments, f"{classpath}:{decoder}", MAIN_CLASS, *options]
+    *java_arguments, classpath = java_command(libs_directory, options=java)
+    decoder_file = java_classes([SOURCE], name="dump", libs_directory=libs_directory)
+    command = [*java_arguments, f"{classpath}:{decoder_file}", MAIN_CLASS, *options]
     process = subprocess.run(
         [*command, "--files", ",".join(map(str, files))],
         stdin=subprocess.DEVNULL,
@@ -194,9 +194,9 @@ def stages(
         "written": written_disks,
     }
     dumps = Dumps(paths)
-    of_written = Tables(spark, {"written": written_disks})
+    written_tables = Tables(spark, {"written": written_disks})
     return {
-        name: Stage(name, of_written if name == "written" else tables, dumps, log_dirs)
+        name: Stage(name, written_tables if name == "written" else tables, dumps, log_dirs)
         for name, log_dirs in paths.items()
     }
 
@@ -411,19 +411,21 @@ def test_torn_ends_are_where_the_tool_sees_them(tables: Tables, corpus: Corpus) 
     dump = _without_front(dump_log(sorted(cuts), may_fail=True).files)
     rows = torn_stage.rows("batches", "segment_base_offset", "position", checkCrc="true")
     lines_by_file = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
-    for path, cut in cuts.items():
+    for path, cut_row in cuts.items():
         plain_lines = [line for line in dump[path] if not line.startswith("Found ")]
         whole_lines = [
-            plain_line for plain_line in plain_lines if _position(plain_line) < cut.position
+            plain_line for plain_line in plain_lines if _position(plain_line) < cut_row.position
         ]
         assert lines_by_file.get(path, []) == whole_lines, path
-        if cut.kind == "crc":
+        if cut_row.kind == "crc":
             first_line = next(
-                plain_line for plain_line in plain_lines if _position(plain_line) == cut.position
+                plain_line
+                for plain_line in plain_lines
+                if _position(plain_line) == cut_row.position
             )
             assert first_line.endswith(" isvalid: false")
-        elif cut.kind == "torn":
-            assert dump[path][-1].startswith(f"Found {cut.size_bytes} invalid bytes")
+        elif cut_row.kind == "torn":
+            assert dump[path][-1].startswith(f"Found {cut_row.size_bytes} invalid bytes")
 
 
 def _position(line: str) -> int:

@@ -141,12 +141,14 @@ def ended_below_its_high_watermark(corpus: Corpus, stage: str) -> set[Place]:
     """
     noted_watermarks: dict[TopicPartition, int] = {}
     for log_dir in corpus.brokers(stage):
-        checkpoint = log_dir / names.FileName.HIGH_WATERMARKS
-        noted_watermarks |= decode_offsets(checkpoint.read_text(), error_prefix=str(checkpoint))
+        checkpoint_file = log_dir / names.FileName.HIGH_WATERMARKS
+        noted_watermarks |= decode_offsets(
+            checkpoint_file.read_text(), error_prefix=str(checkpoint_file)
+        )
     return {
-        truth.place
-        for truth in corpus.stage(stage).damage
-        if noted_watermarks.get(TopicPartition(*truth.place), 0) > truth.sound_end
+        true_damage.place
+        for true_damage in corpus.stage(stage).damage
+        if noted_watermarks.get(TopicPartition(*true_damage.place), 0) > true_damage.sound_end
     }
 
 
@@ -183,7 +185,7 @@ def test_after_a_kill_only_what_lies_behind_the_last_snapshots_is_read(corpus: C
 
 def test_torn_ends_are_told_as_what_a_broker_cuts_off(corpus: Corpus) -> None:
     cut_off_lines = report_on(corpus, "torn", uses_snapshots=False).source.cut_off
-    torn_places = {truth.place for truth in corpus.stage("torn").damage}
+    torn_places = {true_damage.place for true_damage in corpus.stage("torn").damage}
     assert {line.rsplit("/", 2)[1] for line in cut_off_lines} == {
         f"{partition.topic}-{partition.partition}" for partition in torn_places
     }
@@ -191,10 +193,10 @@ def test_torn_ends_are_told_as_what_a_broker_cuts_off(corpus: Corpus) -> None:
 
 def test_a_commit_whose_marker_was_left_out_is_told_as_one(corpus: Corpus) -> None:
     """KAFKA-20734: the partition had no leader, so the coordinator dropped its marker."""
-    (lonely,) = [
+    (lonely_finding,) = [
         finding for finding in report_on(corpus, "killed").findings if finding.topic == "lonely"
     ]
-    assert (lonely.rule, lonely.outcome, lonely.state) == (
+    assert (lonely_finding.rule, lonely_finding.outcome, lonely_finding.state) == (
         Reason.COMPLETED_UNMARKED,
         "commit",
         "CompleteCommit",
@@ -202,29 +204,45 @@ def test_a_commit_whose_marker_was_left_out_is_told_as_one(corpus: Corpus) -> No
 
 
 def test_a_replica_that_stopped_earlier_contradicts_nobody(corpus: Corpus) -> None:
-    (lagging,) = [truth for truth in corpus.stage("clean").open if truth.verdict == "lagging"]
+    (lagging_transaction,) = [
+        true_transaction
+        for true_transaction in corpus.stage("clean").open
+        if true_transaction.verdict == "lagging"
+    ]
     report = report_on(corpus, "clean")
-    assert all(partition_of(finding) != lagging.place for finding in report.findings)
+    assert all(partition_of(finding) != lagging_transaction.place for finding in report.findings)
     assert report.with_verdicts(OpenTxnStatus.REPLICAS_DISAGREE) == ()
     other_search = Search(
-        paths=corpus.brokers("clean")[1:], topics=frozenset({lagging.place.topic})
+        paths=corpus.brokers("clean")[1:], topics=frozenset({lagging_transaction.place.topic})
     )
-    hanging = find_hanging(other_search, new_session=no_session, progress=lambda _: None)
-    assert [finding.start_offset for finding in hanging.findings] == [lagging.start_offset]
+    hanging_report = find_hanging(other_search, new_session=no_session, progress=lambda _: None)
+    assert [finding.start_offset for finding in hanging_report.findings] == [
+        lagging_transaction.start_offset
+    ]
 
 
 def test_stable_offsets_are_those_that_leaders_told(corpus: Corpus) -> None:
-    truth = corpus.stage("clean")
+    true_stage = corpus.stage("clean")
     leaders = {
-        partition.place: partition for topic in truth.topics for partition in topic.partitions
+        partition.place: partition for topic in true_stage.topics for partition in topic.partitions
     }
     figures = report_on(corpus, "clean").partitions
-    user_figures = [figure for figure in figures if figure.topic not in INTERNAL_TOPICS]
+    user_figures = [
+        partition_figures
+        for partition_figures in figures
+        if partition_figures.topic not in INTERNAL_TOPICS
+    ]
     assert user_figures
-    for figure in user_figures:
-        leader = leaders[Place(figure.topic, figure.partition)]
-        assert (figure.last_stable_offset, figure.end_offset) == (leader.last_stable, leader.end)
-        assert figure.lag == figure.high_watermark - figure.last_stable_offset
+    for partition_figures in user_figures:
+        leader = leaders[Place(partition_figures.topic, partition_figures.partition)]
+        assert (partition_figures.last_stable_offset, partition_figures.end_offset) == (
+            leader.last_stable,
+            leader.end,
+        )
+        assert (
+            partition_figures.lag
+            == partition_figures.high_watermark - partition_figures.last_stable_offset
+        )
 
 
 def test_positions_in_open_transactions_hold_the_groups_log_back(corpus: Corpus) -> None:

@@ -64,8 +64,8 @@ def shot(path: Path) -> None:
         )
         marks = {ORDERS: driver.log.high_watermark, PAYMENTS: 8}
         (log_dir / FileName.HIGH_WATERMARKS).write_text(encode_offsets(marks))
-    torn_log = path / "broker-2" / "payments-0" / f"{0:020d}.log"
-    torn_log.write_bytes(torn_log.read_bytes()[:-7])
+    torn_log_file = path / "broker-2" / "payments-0" / f"{0:020d}.log"
+    torn_log_file.write_bytes(torn_log_file.read_bytes()[:-7])
     first_dir = path / "broker-1"
     segment(first_dir / "__transaction_state-0", [transactions()])
     segment(first_dir / "__consumer_offsets-0", [offsets()])
@@ -96,17 +96,19 @@ def transactions() -> bytes:
 
 
 def offsets() -> bytes:
-    commit = OffsetCommitted(
+    committed_offset = OffsetCommitted(
         group_id="shippers", topic_partition=ORDERS, position=4, commit_timestamp_ms=NOW
     )
     group = ClassicGroupStored(group_id="shippers")
-    return encode_group_batch([group, commit], now_ms=NOW, producer_id=7, producer_epoch=0)
+    return encode_group_batch(
+        [group, committed_offset], now_ms=NOW, producer_id=7, producer_epoch=0
+    )
 
 
 def play_examples(spark: SparkSession, directory: Path) -> Iterator[tuple[re.Match[str], str]]:
     """Run the examples; returns each with its output."""
     names_defined: dict[str, object] = {"spark": spark}
-    texts = [page.read_text("utf-8") for page in PAGES]
+    texts = [page_file.read_text("utf-8") for page_file in PAGES]
     for example in chain.from_iterable(map(EXAMPLE.finditer, texts)):
         output = io.StringIO()
         code = re.sub(r"(['\"])shot", rf"\1{directory}/shot", example["code"])
@@ -146,8 +148,8 @@ def _write() -> None:
         spark = spark_session("local[2]", config={"spark.driver.memory": "1g"})
         examples = {example["code"]: output for example, output in play_examples(spark, Path(name))}
         spark.stop()
-    for page in PAGES:
-        page.write_text(_rewrite_page(page.read_text("utf-8"), examples), "utf-8")
+    for page_file in PAGES:
+        page_file.write_text(_rewrite_page(page_file.read_text("utf-8"), examples), "utf-8")
 
 
 if __name__ == "__main__":

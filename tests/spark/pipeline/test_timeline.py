@@ -47,13 +47,13 @@ def disks(tmp_path: Path) -> Path:
         move("CompleteAbort"),
         move("Empty", name="other", pid=99),
     )
-    hanging = LogDriver()
-    hanging.txn(0)
+    hanging_log_driver = LogDriver()
+    hanging_log_driver.txn(0)
     for broker in (1, 2):
         broker_dir = BrokerDir(tmp_path / f"broker-{broker}", broker)
         broker_dir.coordinator(*records)
         broker_dir.replica(_replica(is_ended=broker == 1))
-        broker_dir.replica(hanging, "payments")
+        broker_dir.replica(hanging_log_driver, "payments")
         broker_dir.replica(LogDriver(), "quiet")
         broker_dir.stop()
     return tmp_path

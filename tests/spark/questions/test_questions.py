@@ -77,14 +77,14 @@ def test_positions_a_torn_end_is_told(tmp_path: Path) -> None:
 def test_the_longest_log_of_the_newest_epoch_is_read(tmp_path: Path) -> None:
     brokers = [BrokerDir(tmp_path / f"broker-{broker_number}") for broker_number in (1, 2)]
     offsets_log(brokers[0].path, position_batch(commit_record(1)))
-    longer = offsets_log(
+    longer_log = offsets_log(
         brokers[1].path, position_batch(commit_record(1)), position_batch(commit_record(2))
     )
     paths = [broker.stop() for broker in brokers]
     problems: list[str] = []
     states = list(leading_states(paths, CONSUMER_OFFSETS_TOPIC, problems.append))
-    assert [(position.replica.path, position.ends.end_offset) for position in states] == [
-        (str(longer), 2)
-    ]
+    assert [
+        (replica_state.replica.path, replica_state.ends.end_offset) for replica_state in states
+    ] == [(str(longer_log), 2)]
     assert not list(leading_states(paths, TRANSACTION_STATE_TOPIC, problems.append))
     assert problems == []

@@ -151,9 +151,9 @@ print(HAS_INSTRUCTION, valid)
 
 
 def test_a_processor_with_the_instruction_is_noticed() -> None:
-    flags = Path("/proc/cpuinfo")
-    if platform.machine() == "x86_64" and flags.exists():
-        assert HAS_INSTRUCTION is ("sse4_2" in flags.read_text())
+    flags_file = Path("/proc/cpuinfo")
+    if platform.machine() == "x86_64" and flags_file.exists():
+        assert HAS_INSTRUCTION is ("sse4_2" in flags_file.read_text())
 
 
 @pytest.mark.costly

@@ -226,7 +226,7 @@ def test_every_rule_has_its_damage() -> None:
         Invariant.FOREIGN_FOLDER,  # test_verify of the command line
     }
     assert {text.split()[0] for text in rule_names} == {
-        rule.value for rule in Invariant
+        invariant.value for invariant in Invariant
     } - rules_elsewhere
 
 

@@ -135,17 +135,17 @@ def findings_of(producers: ProducerStates, rows: list[Row]) -> list[tuple[Invari
     findings = Findings("f.log")
     for row in rows:
         producers.take(row, findings)
-    return [(violation.rule, violation.offset) for violation in findings.all()]
+    return [(broken_rule.rule, broken_rule.offset) for broken_rule in findings.all()]
 
 
 def test_coordinators_write_without_sequences(tmp_path: Path) -> None:
-    theirs = ProducerStates(facts(tmp_path, topic="__consumer_offsets"))
-    assert findings_of(theirs, [data(0, 0), data(1, 0)]) == []
+    their_states = ProducerStates(facts(tmp_path, topic="__consumer_offsets"))
+    assert findings_of(their_states, [data(0, 0), data(1, 0)]) == []
 
 
 def test_where_the_past_is_not_known_a_first_marker_may_end_something(tmp_path: Path) -> None:
-    blind = ProducerStates(facts(tmp_path), lacks_snapshot=True)
-    assert findings_of(blind, [marker(0), marker(1)]) == [(Invariant.IDLE_MARKER, 1)]
+    blind_states = ProducerStates(facts(tmp_path), lacks_snapshot=True)
+    assert findings_of(blind_states, [marker(0), marker(1)]) == [(Invariant.IDLE_MARKER, 1)]
 
 
 def test_an_abort_knows_since_when_others_are_open(tmp_path: Path) -> None:
@@ -221,14 +221,14 @@ def test_of_batches_that_go_on_the_last_before_a_snapshot_is_kept(tmp_path: Path
     driver = LogDriver()
     for number in range(9):
         driver.txn(number)
-    violations = segment(tmp_path, b"".join(driver.log.batches()))
-    segment_part = examine(facts(tmp_path), violations)
+    violating_segment = segment(tmp_path, b"".join(driver.log.batches()))
+    segment_part = examine(facts(tmp_path), violating_segment)
     assert (kept_offsets(segment_part), segment_part.first_offset, segment_part.end_offset) == (
         [0, 8],
         0,
         9,
     )
-    assert kept_offsets(examine(facts(tmp_path), violations, (5,))) == [0, 4, 8]
+    assert kept_offsets(examine(facts(tmp_path), violating_segment, (5,))) == [0, 4, 8]
 
 
 def test_of_an_empty_segment_nothing_is_kept(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_marker_that_cannot_be_read_is_told(tmp_path: Path, batches: list[byte
     marker = bytearray(batches[2])
     marker[66:70] = b"\xff\xff\xff\xff"  # the key's version
     segment_part = examine(facts(tmp_path), segment(tmp_path, b"".join(batches[:2]) + marker))
-    assert {violation.rule for violation in segment_part.broken_rules} == {
+    assert {broken_rule.rule for broken_rule in segment_part.broken_rules} == {
         Invariant.CRC,
         Invariant.UNREADABLE_MARKER,
     }
@@ -273,14 +273,14 @@ def test_many_findings_of_one_kind_are_counted(tmp_path: Path) -> None:
 def test_offsets_in_the_range_of_comparison_are_summed_up(
     tmp_path: Path, batches: list[bytes]
 ) -> None:
-    violation = segment(tmp_path, b"".join(batches))
-    assert examine(facts(tmp_path), violation).digests == {}
-    compared = msgspec.structs.replace(facts(tmp_path), compare_until=2)
-    digests = examine(compared, violation).digests
+    violating_segment = segment(tmp_path, b"".join(batches))
+    assert examine(facts(tmp_path), violating_segment).digests == {}
+    compared_facts = msgspec.structs.replace(facts(tmp_path), compare_until=2)
+    digests = examine(compared_facts, violating_segment).digests
     assert [(bucket, digest_count) for bucket, (digest_count, _) in digests.items()] == [(0, 2)]
     changed_batch = assign(batches[0], base_offset=0, leader_epoch=9)
-    other_path = segment(tmp_path, b"".join([changed_batch, *batches[1:]]))
-    assert examine(compared, other_path).digests != digests
+    other_segment = segment(tmp_path, b"".join([changed_batch, *batches[1:]]))
+    assert examine(compared_facts, other_segment).digests != digests
 
 
 def test_a_checkpoint_tells_who_wrote_an_offset() -> None:
@@ -322,7 +322,7 @@ def test_an_index_has_what_was_aborted(
     index: list[AbortedTxn], expected: list[AbortedTxn], blind_below: int, rules: list[Invariant]
 ) -> None:
     violations = judge_aborted(index, expected, file="f.txnindex", open_unknown_below=blind_below)
-    assert [violation.rule for violation in violations] == rules
+    assert [broken_rule.rule for broken_rule in violations] == rules
 
 
 def entry(producer_id: int = 7, *, open_offset: int = -1, at_ms: int = 50) -> SnapshotEntry:
@@ -558,4 +558,4 @@ def test_each_rule_says_what_it_demands() -> None:
 
 def test_the_page_has_each_rule() -> None:
     page = Path("docs/logs-reference.md").read_text()
-    assert all(f"| `{rule}` | {meaning} | " in page for rule, meaning in MEANINGS.items())
+    assert all(f"| `{invariant}` | {meaning} | " in page for invariant, meaning in MEANINGS.items())

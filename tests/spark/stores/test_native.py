@@ -155,9 +155,9 @@ def test_half_a_key_is_refused() -> None:
 def test_an_error_has_its_kind_and_the_files_name(
     error: Exception, error_class: type[OSError]
 ) -> None:
-    translated = os_error(error, "s3a://logs/x")
-    assert type(translated) is error_class
-    assert (translated.filename, "more" in str(translated)) == ("s3a://logs/x", False)
+    translated_error = os_error(error, "s3a://logs/x")
+    assert type(translated_error) is error_class
+    assert (translated_error.filename, "more" in str(translated_error)) == ("s3a://logs/x", False)
 
 
 def test_who_can_t_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -451,11 +451,11 @@ def rows(logs: Path, table_name: str, *columns: str, **options: str) -> list[Row
         CaseInsensitiveDict({"path": str(logs), "table": table_name, **options})
     )
     schema = schema_of(table_name)
-    columns_read = StructType([schema[column] for column in columns]) if columns else schema
-    reader: Any = source.reader(columns_read)
+    read_schema = StructType([schema[column] for column in columns]) if columns else schema
+    reader: Any = source.reader(read_schema)
     all_rows = [row for task in reader.partitions() for batch in reader.read(task)
              for row in batch.to_pylist()]  # fmt: skip
-    assert all(list(row) == columns_read.names for row in all_rows)
+    assert all(list(row) == read_schema.names for row in all_rows)
     return all_rows
 
 

@@ -58,8 +58,8 @@ def test_a_part_of_a_segment_tells_the_damage_that_ends_it(tmp_path: Path) -> No
 
     def damage_offsets(span: tuple[int, int] | None) -> list[int]:
         damages: list[SegmentDamage] = []
-        part = msgspec.structs.replace(segment_in(log_dir), offset_span=span)
-        assert sum(rows.shape[1] for rows in sound_rows(part, damages.append)) == 3
+        segment_part = msgspec.structs.replace(segment_in(log_dir), offset_span=span)
+        assert sum(rows.shape[1] for rows in sound_rows(segment_part, damages.append)) == 3
         return [damage.position for damage in damages]
 
     assert damage_offsets(None) == [3 * BATCH]

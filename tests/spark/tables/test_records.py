@@ -235,8 +235,8 @@ def test_every_table_that_is_documented_can_be_read() -> None:
     other_tables = {"errors", "findings", "replicas"}
     assert {*READER_OF_SEGMENT, *READER_OF_SEGMENTS, *READER_OF_REPLICA, *other_tables} == {*TABLES}
     for name in TABLES:
-        reads = FILES_OF_TABLE[name]
-        assert reads.reads_segments or reads.reads_replicas or reads.is_whole
+        needed_files = FILES_OF_TABLE[name]
+        assert needed_files.reads_segments or needed_files.reads_replicas or needed_files.is_whole
     assert {*FILES_OF_TABLE} == {*TABLES}
     assert FILES_OF_TABLE["errors"].reads_log_dirs
     assert FILES_OF_TABLE["transactions"].topic == "__transaction_state"
@@ -277,15 +277,15 @@ def test_small_segments_have_the_rows_together_that_each_has_alone(
 def test_a_file_that_vanishes_takes_only_its_own_rows(tmp_path: Path, name: str) -> None:
     """The file vanishes between planning and reading, as with a running broker."""
     broker_dir(tmp_path)
-    vanished = segment(tmp_path / "orders-0", [plain()])
+    vanished_path = segment(tmp_path / "orders-0", [plain()])
     segment(tmp_path / "orders-1", [plain()])
     rows_before = table(tmp_path, name)
-    vanished.unlink()
-    vanished.symlink_to(vanished)
+    vanished_path.unlink()
+    vanished_path.symlink_to(vanished_path)
     if name not in ("aborted", "errors", "leader_epochs", "producer_state", "replicas") and (
         rows_before or name in ("findings", "endings")
     ):
-        with pytest.raises(CorruptLogFileError, match=f"orders-0/{vanished.name}"):
+        with pytest.raises(CorruptLogFileError, match=f"orders-0/{vanished_path.name}"):
             table(tmp_path, name)
     rows_after = table(tmp_path, name, options=PASSING_OVER)
     if name == "replicas":
@@ -376,10 +376,10 @@ def transactions() -> bytes:
 
 
 def offsets() -> bytes:
-    commit = OffsetCommitted(
+    committed_offset = OffsetCommitted(
         group_id="g", topic_partition=TopicPartition("a", 0), position=4, commit_timestamp_ms=NOW
     )
-    return encode_group_batch([commit, ClassicGroupStored(group_id="g")], now_ms=NOW)
+    return encode_group_batch([committed_offset, ClassicGroupStored(group_id="g")], now_ms=NOW)
 
 
 # Records as a consumer would be given them, and more.
@@ -616,7 +616,7 @@ def test_structs_come_in_pieces_of_bounded_size() -> None:
     pieces = list(
         r.rows_of_structs(all_pairs(), lambda size: {"topic": r.constant_column("t", size)})
     )
-    assert [piece.count for piece in pieces] == [r.ROWS_MAX, 3]
+    assert [row_piece.count for row_piece in pieces] == [r.ROWS_MAX, 3]
     schema = pa.schema([("b", pa.string()), ("a", pa.int64()), ("topic", pa.string())])
     assert pieces[1].in_schema(schema).to_pylist()[0] == {
         "b": "x" if r.ROWS_MAX % 2 == 0 else None,

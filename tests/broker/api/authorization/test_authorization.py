@@ -303,8 +303,8 @@ async def test_rights_are_those_of_this_very_moment(api: GuardedApi) -> None:
 
 
 async def test_a_super_user_passes(api: GuardedApi) -> None:
-    boss = GuardedApi(api.api, super_users=frozenset({"User:alice"}))
-    answer = await boss.ask("DescribeQuorum", 2)
+    boss_api = GuardedApi(api.api, super_users=frozenset({"User:alice"}))
+    answer = await boss_api.ask("DescribeQuorum", 2)
     assert answer.error_code is not ErrorCode.cluster_authorization_failed
 
 

@@ -95,10 +95,10 @@ async def test_a_broker_shows_what_we_have_and_the_nameless_one_what_was_set(api
 async def test_a_broker_tells_where_clients_reach_it(api: Api) -> None:
     """As in kafka-python's test_describe_configs_broker_resource_returns_configs."""
     (own_result,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
-    address = api.broker.image.brokers[BrokerId(1)]
+    broker_image = api.broker.image.brokers[BrokerId(1)]
     config_by_name = {config.name: config for config in own_result.configs}
     listeners = config_by_name["advertised.listeners"]
-    assert listeners.value == f"PLAINTEXT://{address.host}:{address.port}"
+    assert listeners.value == f"PLAINTEXT://{broker_image.host}:{broker_image.port}"
     assert listeners.config_source == ConfigSource.STATIC_BROKER
     assert listeners.config_type == ConfigType.LIST
     assert listeners.read_only
@@ -252,13 +252,13 @@ def test_a_brokers_name_is_its_id(name: str, node: int | None) -> None:
 async def test_a_topic_must_be_named_well_and_exist(api: Api) -> None:
     request = api.request("DescribeConfigs", 4)
     assert topic_refusal(request, "orders") is None
-    refusal = topic_refusal(request, "a b")
-    assert refusal is not None
-    assert refusal.error is ErrorCode.invalid_topic_exception
-    missing = topic_refusal(request, "missing")
-    assert missing is not None
-    assert missing.error is ErrorCode.unknown_topic_or_partition
-    assert missing.reason == "The topic 'missing' does not exist."
+    rejection = topic_refusal(request, "a b")
+    assert rejection is not None
+    assert rejection.error is ErrorCode.invalid_topic_exception
+    missing_rejection = topic_refusal(request, "missing")
+    assert missing_rejection is not None
+    assert missing_rejection.error is ErrorCode.unknown_topic_or_partition
+    assert missing_rejection.reason == "The topic 'missing' does not exist."
 
 
 def test_an_invalid_request_has_its_words() -> None:

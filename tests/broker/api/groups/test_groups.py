@@ -56,8 +56,8 @@ def topic(name: str, *partition_indexes: int) -> SimpleNamespace:
 
 
 def test_a_topic_is_found_as_it_was_named() -> None:
-    by_id = NamedTopic(name="", topic_id=topic_id("orders"), is_by_id=True)
-    topic = find_topic(IMAGE, by_id)
+    topic_by_id = NamedTopic(name="", topic_id=topic_id("orders"), is_by_id=True)
+    topic = find_topic(IMAGE, topic_by_id)
     assert isinstance(topic, TopicImage)
     assert topic.name == "orders"
     for unknown_id in (uuid.UUID(int=1), None):
@@ -113,8 +113,8 @@ def test_a_topic_that_is_named_twice_is_answered_twice_where_all_of_it_exists() 
 
 def test_what_the_coordinator_refuses_it_refuses_for_what_exists() -> None:
     positions_request = split(IMAGE, [topic("orders", 0, 5, 1)])
-    refusal = Rejection(error=E.unknown_member_id, reason="nobody")
-    assert positions_request.results(errors_of(refusal)) == [
+    rejection = Rejection(error=E.unknown_member_id, reason="nobody")
+    assert positions_request.results(errors_of(rejection)) == [
         (
             named_topic(topic("orders")),
             [(5, UNKNOWN), (0, E.unknown_member_id), (1, E.unknown_member_id)],

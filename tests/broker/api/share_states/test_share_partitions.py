@@ -104,7 +104,7 @@ def test_brokers_ask_each_other_by_the_same_keys() -> None:
         delete_share_group_state,
         read_share_group_state_summary,
     )
-    assert tuple(handler.API_KEY for handler in handlers) == SHARE_STATE
+    assert tuple(handler_module.API_KEY for handler_module in handlers) == SHARE_STATE
 
 
 async def test_a_state_is_initialised_written_read_summed_up_and_deleted(api: Api) -> None:

@@ -113,9 +113,9 @@ async def prepare(bootstrap: str) -> None:
             await living_producer.init_transactions()
         # Its id goes on, so that only the coordinator's log may tell what was decided.
         await make_hanging(Admin(cluster), TopicPartition("moved", 0), "moving")
-        async with await begin_transaction(cluster, "moving") as moving_transaction:
-            await moving_transaction.send("quiet", 0, b"x")
-            await moving_transaction.commit()
+        async with await begin_transaction(cluster, "moving") as moving_producer:
+            await moving_producer.send("quiet", 0, b"x")
+            await moving_producer.commit()
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +291,7 @@ def run(server: TxnsimServer, *args: str) -> int:
 def test_a_hanging_transaction_from_alert_to_repair(
     server: TxnsimServer, capsys: Captured, tmp_path: Path
 ) -> None:
-    audit = tmp_path / "audit.jsonl"
+    audit_file = tmp_path / "audit.jsonl"
     assert run(server, "find-hanging", "--all") == 0
     assert capsys.readouterr().err.endswith("; hanging: 0.\n")
     assert run(server, "why", "orders", "0") == 0
@@ -320,25 +320,25 @@ def test_a_hanging_transaction_from_alert_to_repair(
     assert "repair --topic orders --partition 0 --yes" in capsys.readouterr().out
 
     # Without --yes nothing is changed, and nothing written.
-    assert run(server, "repair", "--guess", "commit", "--audit-file", str(audit)) == HANGS
+    assert run(server, "repair", "--guess", "commit", "--audit-file", str(audit_file)) == HANGS
     out, err = capsys.readouterr()
     assert "would be repaired" in out
     assert "orders-0: the guess does not count, as it was aborted." in err
     assert "with --yes" in err
-    assert not audit.exists()
+    assert not audit_file.exists()
 
-    assert run(server, "repair", "--yes", "--audit-file", str(audit)) == 0
+    assert run(server, "repair", "--yes", "--audit-file", str(audit_file)) == 0
     out, err = capsys.readouterr()
     assert "repaired" in out
     assert "0 -> 2" in out
-    assert str(audit) in err
-    attempt, outcome = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert str(audit_file) in err
+    attempt, outcome = [json.loads(line) for line in audit_file.read_text().splitlines()]
     assert attempt["attempt"]["verdict"] == "hanging"
     assert outcome["repair"]["outcome"] == "repaired"
     assert attempt["cluster_id"] == outcome["cluster_id"]
     assert run(server, "find-hanging", "--all") == 0
-    assert run(server, "repair", "--yes", "--audit-file", str(audit), "--json") == 0
-    assert len(audit.read_text().splitlines()) == 2
+    assert run(server, "repair", "--yes", "--audit-file", str(audit_file), "--json") == 0
+    assert len(audit_file.read_text().splitlines()) == 2
 
 
 @pytest.mark.slow
@@ -423,11 +423,11 @@ def test_what_is_open_by_a_marker_that_is_late_keeps_its_commit(tmp_path: Path) 
     async def story(virtual_cluster: VirtualCluster) -> list[bytes | None]:
         async with (
             virtual_cluster.client() as cluster,
-            await begin_transaction(cluster, "shop") as shop,
+            await begin_transaction(cluster, "shop") as shop_producer,
         ):
-            await shop.send("orders", 0, b"paid")
+            await shop_producer.send("orders", 0, b"paid")
             virtual_cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
-            await shop.commit()
+            await shop_producer.commit()
             await until_state(cluster, "shop", "PrepareCommit")
             with pytest.raises(ClientError, match="Its coordinator writes COMMIT as soon as"):
                 await command.execute(Admin(cluster), now_ms=0)
@@ -449,11 +449,11 @@ def test_what_lives_is_aborted_as_by_kafkas_tool_with_a_word(
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with (
             virtual_cluster.client() as cluster,
-            await begin_transaction(cluster, "shop") as shop,
+            await begin_transaction(cluster, "shop") as shop_producer,
         ):
-            await shop.send("orders", 0, b"x")
+            await shop_producer.send("orders", 0, b"x")
             await command.execute(Admin(cluster), now_ms=0)
-            await shop.abort()
+            await shop_producer.abort()
 
     run_cluster(story)
     assert "It did not hang: transactional id shop is Ongoing" in capsys.readouterr().err
@@ -507,11 +507,11 @@ def test_a_second_command_waits_for_the_first(
             audit.write(who="second")
 
     with Audit(file, "abc") as audit:
-        second_command = threading.Thread(target=second)
-        second_command.start()
+        second_command_thread = threading.Thread(target=second)
+        second_command_thread.start()
         assert "waiting for its end" in warnings.get(timeout=60)
         audit.write(who="first")
-    second_command.join()
+    second_command_thread.join()
     assert [json.loads(line)["who"] for line in file.read_text().splitlines()] == [
         "first",
         "second",
@@ -528,11 +528,11 @@ def open_transaction(server: TxnsimServer, transactional_id: str) -> tuple[str, 
         async with Cluster(server.bootstrap) as cluster:
             producer = await begin_transaction(cluster, transactional_id)
             await producer.send("payments", 0, b"prepared")
-            identity = producer.session.identity
+            producer_identity = producer.session.identity
             return (
                 *("--transactional-id", transactional_id),
-                *("--producer-id", str(identity.producer_id)),
-                *("--producer-epoch", str(identity.producer_epoch)),
+                *("--producer-id", str(producer_identity.producer_id)),
+                *("--producer-epoch", str(producer_identity.producer_epoch)),
             )
 
     return asyncio.run(make())
@@ -544,29 +544,29 @@ def test_a_lingering_transaction_is_ended_as_its_checkpoint_says(
     server: TxnsimServer, capsys: Captured, tmp_path: Path, command: str, promise: str
 ) -> None:
     identity = open_transaction(server, f"sink-{command}")
-    audit = tmp_path / "audit.jsonl"
-    assert run(server, command, *identity, "--audit-file", str(audit)) == 0
+    audit_file = tmp_path / "audit.jsonl"
+    assert run(server, command, *identity, "--audit-file", str(audit_file)) == 0
     out, err = capsys.readouterr()
     assert "would be ended" in out
     assert f"payments-0: readers {promise} what it wrote from offset " in out
     assert err == "Nothing was changed. To do it: the same command with --yes.\n"
-    assert not audit.exists()
+    assert not audit_file.exists()
 
-    assert run(server, command, *identity, "--yes", "--audit-file", str(audit), "--json") == 0
+    assert run(server, command, *identity, "--yes", "--audit-file", str(audit_file), "--json") == 0
     end_report = json.loads(capsys.readouterr().out)
     assert (end_report["end"]["outcome"], end_report["dry_run"]) == ("ended", False)
-    attempt, end = map(json.loads, audit.read_text().splitlines())
+    attempt, end = map(json.loads, audit_file.read_text().splitlines())
     assert attempt["attempt"]["outcome"] == "would be ended"
     assert end["end"] == end_report["end"]
     assert attempt["cluster_id"] == end["cluster_id"]
 
     # It is not done twice, and nothing else is.
-    assert run(server, command, *identity, "--yes", "--audit-file", str(audit)) == 0
+    assert run(server, command, *identity, "--yes", "--audit-file", str(audit_file)) == 0
     assert "was ended so before" in capsys.readouterr().out
     other_command = "abort" if command == "commit" else "commit"
-    assert run(server, other_command, *identity, "--yes", "--audit-file", str(audit)) == HANGS
+    assert run(server, other_command, *identity, "--yes", "--audit-file", str(audit_file)) == HANGS
     assert "it was decided otherwise" in capsys.readouterr().out
-    assert len(audit.read_text().splitlines()) == 2
+    assert len(audit_file.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,8 @@ async def test_a_default_share_group_says_where_it_begins(
         await producer.send("orders", 0, b"before")
         member = ShareMember(client, MemberOptions(group_id="shop", member_id="m"))
         await member.subscribe(["orders"], until=frozenset({A, B}))
-        poll_result = await member.poll(max_wait_ms=500)
-        assert not any(partition.records for partition in poll_result.acquired)
+        poll_answers = await member.poll(max_wait_ms=500)
+        assert not any(partition.records for partition in poll_answers.acquired)
         if is_at_end:
             await member.leave()
             await groups.alter_share_positions(Admin(client), "shop", {A: 1})
@@ -276,8 +276,8 @@ async def test_an_unknown_type_of_group_is_told() -> None:
 
 
 async def test_a_coordinator_that_loads_or_goes_away_is_asked_again() -> None:
-    load = ErrorCode.coordinator_load_in_progress
-    turns = in_turn(group_listing("share", load), lambda _: CLOSE, group_listing("Share"))
+    load_error = ErrorCode.coordinator_load_in_progress
+    turns = in_turn(group_listing("share", load_error), lambda _: CLOSE, group_listing("Share"))
     async with (
         FakeBroker({ClientApi.LIST_GROUPS: turns}) as broker,
         Cluster(broker.address, settings=SETTINGS) as client,

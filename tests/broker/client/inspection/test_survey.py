@@ -94,11 +94,16 @@ def test_each_verdict_in_one_cluster() -> None:
     search = run_cluster(story)
     assert search.unread == {}
     assert search.partitions == 3 + 6  # and those of __transaction_state
-    by_partition = {finding.transaction.partition.partition: finding for finding in search.findings}
+    by_partition = {
+        judged_transaction.transaction.partition.partition: judged_transaction
+        for judged_transaction in search.findings
+    }
     assert by_partition[0].verdict is OpenTxnStatus.HANGING
     assert by_partition[1].verdict is OpenTxnStatus.ALIVE
     assert by_partition[2].verdict is OpenTxnStatus.DECIDED
-    assert [finding.transaction.partition for finding in search.hanging] == [GHOSTLY]
+    assert [judged_transaction.transaction.partition for judged_transaction in search.hanging] == [
+        GHOSTLY
+    ]
     # The oldest write comes first.
     assert search.findings[0].verdict is OpenTxnStatus.HANGING
 
@@ -150,14 +155,16 @@ async def test_a_topic_that_is_listed_with_an_error_is_not_passed_over(
         async def refresh_with_damage(
             topics: Sequence[str] | None = (), **options: Any
         ) -> ClusterMetadata:
-            view = await refresh(topics, **options)
+            cluster_metadata = await refresh(topics, **options)
             if topics is not None:
-                return view
+                return cluster_metadata
             damaged_topics = (
                 TopicMetadata(name="barred", error=ErrorCode.invalid_topic_exception),
                 TopicMetadata(name="bare"),
             )
-            return msgspec.structs.replace(view, topics=(*view.topics, *damaged_topics))
+            return msgspec.structs.replace(
+                cluster_metadata, topics=(*cluster_metadata.topics, *damaged_topics)
+            )
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cluster, "refresh", refresh_with_damage)
@@ -200,8 +207,8 @@ def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> 
             return await survey(DeafAdmin(cluster), now_ms=cluster.clock.now_ms())
 
     search = run_cluster(story)
-    ((topic_partition, reason),) = search.unread.items()
-    assert (topic_partition, str(reason)) == (TopicPartition("orders", 1), "nobody leads it")
+    ((topic_partition, reason_error),) = search.unread.items()
+    assert (topic_partition, str(reason_error)) == (TopicPartition("orders", 1), "nobody leads it")
     assert len(search.hanging) == 1
 
 
@@ -415,7 +422,7 @@ def coordinator_view(
 
 
 @pytest.mark.parametrize(
-    ("ids", "description", "verdict", "reason"),
+    ("ids", "description", "status", "reason"),
     [
         ({}, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 1"),
         ({1: "x"}, None, OpenTxnStatus.HANGING, "forgotten transactional id x"),
@@ -474,23 +481,23 @@ def coordinator_view(
 def test_verdicts(
     ids: dict[int, str],
     description: TransactionDescription | None,
-    verdict: OpenTxnStatus,
+    status: OpenTxnStatus,
     reason: str,
 ) -> None:
-    (finding,) = judge([OPEN], ids, {"x": description})
-    assert finding.verdict is verdict
-    assert reason in finding.reason
-    assert finding.transaction is OPEN
-    assert finding.transactional_id == ids.get(1)
-    assert finding.state == (description.state if description else None)
-    assert finding.coordinator_id == (2 if description else None)
+    (judged_transaction,) = judge([OPEN], ids, {"x": description})
+    assert judged_transaction.verdict is status
+    assert reason in judged_transaction.reason
+    assert judged_transaction.transaction is OPEN
+    assert judged_transaction.transactional_id == ids.get(1)
+    assert judged_transaction.state == (description.state if description else None)
+    assert judged_transaction.coordinator_id == (2 if description else None)
 
 
 def test_only_what_hangs_comes_with_a_command() -> None:
-    (hangs,) = judge([OPEN], {}, {})
-    assert hangs.command("txns") == "txns repair --topic t --partition 0 --yes"
-    (decided_finding,) = judge([OPEN], {1: "x"}, {"x": coordinator_view("PrepareCommit", P0)})
-    assert decided_finding.command("txns") is None
+    (hanging_transaction,) = judge([OPEN], {}, {})
+    assert hanging_transaction.command("txns") == "txns repair --topic t --partition 0 --yes"
+    (decided_transaction,) = judge([OPEN], {1: "x"}, {"x": coordinator_view("PrepareCommit", P0)})
+    assert decided_transaction.command("txns") is None
 
 
 @pytest.mark.parametrize(
@@ -533,13 +540,13 @@ def test_minus_one_means_none_in_a_producers_state() -> None:
     answer = ReceivedRequest(61, 0, None).answer(
         topics=[{"partitions": [{"active_producers": states}]}]
     )
-    none, producer_with_transaction = map(
+    no_state, state_with_transaction = map(
         parse_producer, answer.topics[0].partitions[0].active_producers
     )
-    assert (none.coordinator_epoch, none.txn_start_offset) == (None, None)
+    assert (no_state.coordinator_epoch, no_state.txn_start_offset) == (None, None)
     assert (
-        producer_with_transaction.coordinator_epoch,
-        producer_with_transaction.txn_start_offset,
+        state_with_transaction.coordinator_epoch,
+        state_with_transaction.txn_start_offset,
     ) == (0, 0)
 
 
@@ -557,13 +564,13 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
     async def story(virtual_cluster: VirtualCluster) -> tuple[tuple[CoordinatorRecord, ...], ...]:
         async with (
             virtual_cluster.client() as cluster,
-            Producer(cluster, transactional_id="shop") as shop,
+            Producer(cluster, transactional_id="shop") as shop_producer,
         ):
             no_entries = await read_coordinator_records(cluster, "shop", since_ms=0)
-            await shop.init_transactions()
-            for end in (shop.commit, shop.abort):
-                shop.begin()
-                await shop.send("orders", 0, b"x")
+            await shop_producer.init_transactions()
+            for end in (shop_producer.commit, shop_producer.abort):
+                shop_producer.begin()
+                await shop_producer.send("orders", 0, b"x")
                 await end()
             now_ms = cluster.clock.now_ms()
             return (
@@ -577,9 +584,17 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
 
     no_entries, entries, entries_of_other, later_entries = run_cluster(story, level=2)
     assert no_entries == entries_of_other == later_entries == ()
-    decided_states = [entry.state for entry in entries if entry.state.startswith("Prepare")]
+    decided_states = [
+        coordinator_record.state
+        for coordinator_record in entries
+        if coordinator_record.state.startswith("Prepare")
+    ]
     assert decided_states == ["PrepareCommit", "PrepareAbort"]
-    assert all(entry.is_v2 for entry in entries if entry.state.startswith("Prepare"))
+    assert all(
+        coordinator_record.is_v2
+        for coordinator_record in entries
+        if coordinator_record.state.startswith("Prepare")
+    )
     assert TopicPartition("orders", 0) in entries[1].partitions
 
 
@@ -587,13 +602,13 @@ def test_a_log_that_is_too_long_tells_nothing() -> None:
     async def story(virtual_cluster: VirtualCluster) -> tuple[CoordinatorRecord, ...]:
         async with (
             virtual_cluster.client() as cluster,
-            Producer(cluster, transactional_id="shop") as shop,
+            Producer(cluster, transactional_id="shop") as shop_producer,
         ):
-            await shop.init_transactions()
+            await shop_producer.init_transactions()
             for _ in range(3):
-                shop.begin()
-                await shop.send("orders", 0, b"x")
-                await shop.commit()
+                shop_producer.begin()
+                await shop_producer.send("orders", 0, b"x")
+                await shop_producer.commit()
             return await read_coordinator_records(cluster, "shop", since_ms=0)
 
     most_records, decision_log.RECORDS_MAX = decision_log.RECORDS_MAX, 2  # type: ignore[misc]

@@ -52,7 +52,9 @@ def test_share_groups_that_wait_are_named_and_others_are_not() -> None:
             await producer.send("orders", 0, b"x")
             members = await reading(client)
             admin = Admin(client)
-            before_hanging = await explain(admin, ORDERS_0, now_ms=client.clock.now_ms())
+            explanation_before_hanging = await explain(
+                admin, ORDERS_0, now_ms=client.clock.now_ms()
+            )
             await make_hanging(admin, ORDERS_0, "ghost")
             await producer.send("orders", 0, b"y")
             position_by_group = {}
@@ -61,10 +63,15 @@ def test_share_groups_that_wait_are_named_and_others_are_not() -> None:
             explanation = await explain(admin, ORDERS_0, now_ms=client.clock.now_ms())
             for member in members:
                 await member.close()
-            return before_hanging, explanation, position_by_group
+            return explanation_before_hanging, explanation, position_by_group
 
-    before_hanging, explanation, position_by_group = run_cluster(story, topics=(("orders", 1),))
-    assert (before_hanging.cause, before_hanging.share_groups) == (Cause.NOTHING, ())
+    explanation_before_hanging, explanation, position_by_group = run_cluster(
+        story, topics=(("orders", 1),)
+    )
+    assert (explanation_before_hanging.cause, explanation_before_hanging.share_groups) == (
+        Cause.NOTHING,
+        (),
+    )
     assert explanation.cause is Cause.HANGING
     assert [share_group.group_id for share_group in explanation.share_groups] == ["careful"]
     (waiting_group,) = explanation.share_groups

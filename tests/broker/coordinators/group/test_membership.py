@@ -436,8 +436,8 @@ def test_a_consumer_group_is_mixed_and_downgraded_where_the_policy_allows_it(
     async def main(group_bench: GroupBench) -> None:
         await group_bench.consume("a")
         join_reply = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
-        expected = E.none if can_join else E.inconsistent_group_protocol
-        assert join_reply.error is expected
+        expected_error = E.none if can_join else E.inconsistent_group_protocol
+        assert join_reply.error is expected_error
         await group_bench.consume("a", LEFT_EPOCH)
         assert isinstance(group_bench.group(), ClassicGroup) is is_downgraded
 

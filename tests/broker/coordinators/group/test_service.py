@@ -99,22 +99,22 @@ async def commit_unverified(
 @within(run_groups)
 async def test_every_request_of_a_group_elsewhere_is_sent_away(group_bench: GroupBench) -> None:
     group_bench.unload()
-    not_coordinator = E.not_coordinator
-    assert (await group_bench.join()).error is not_coordinator
-    assert (await group_bench.sync("m")).error is not_coordinator
-    assert group_bench.heartbeat("m") is not_coordinator
-    assert (await group_bench.leave("m")).error is not_coordinator
-    assert (await group_bench.consume("a")).error is not_coordinator
-    assert (await group_bench.commit()).error is not_coordinator
-    assert (await group_bench.fetch()).error is not_coordinator
+    not_coordinator_error = E.not_coordinator
+    assert (await group_bench.join()).error is not_coordinator_error
+    assert (await group_bench.sync("m")).error is not_coordinator_error
+    assert group_bench.heartbeat("m") is not_coordinator_error
+    assert (await group_bench.leave("m")).error is not_coordinator_error
+    assert (await group_bench.consume("a")).error is not_coordinator_error
+    assert (await group_bench.commit()).error is not_coordinator_error
+    assert (await group_bench.fetch()).error is not_coordinator_error
     rejection = await group_bench.groups.commit_in_transaction(
         commit_of(), PRODUCER, verify=verify_as_agreed
     )
     assert isinstance(rejection, Rejection)
-    assert rejection.error is not_coordinator
-    deleted = await group_bench.groups.delete(GROUP)
-    assert deleted is not None
-    assert deleted.error is not_coordinator
+    assert rejection.error is not_coordinator_error
+    deletion_rejection = await group_bench.groups.delete(GROUP)
+    assert deletion_rejection is not None
+    assert deletion_rejection.error is not_coordinator_error
     assert isinstance(group_bench.groups.find(GROUP), Rejection)
     assert isinstance(
         await group_bench.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=())),
@@ -415,7 +415,9 @@ async def test_a_commit_without_a_producer_is_an_ordinary_one(group_bench: Group
     assert not isinstance(await commit_unverified(group_bench, -2, 0), Rejection)
     flags = [read_batch_header(batch).is_transactional for batch in group_bench.log.batches]
     pending = [
-        pid for shard in group_bench.groups.shards() for pid in shard.offsets.pending_producers()
+        producer_id
+        for shard in group_bench.groups.shards()
+        for producer_id in shard.offsets.pending_producers()
     ]
     assert (flags, pending) == ([False, True], [-2])
 
@@ -528,23 +530,23 @@ async def test_positions_go_with_their_topic(group_bench: GroupBench) -> None:
 async def test_positions_are_deleted_one_by_one_and_with_their_group(
     group_bench: GroupBench,
 ) -> None:
-    orders = DeleteOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),))
+    orders_deletion = DeleteOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),))
     await group_bench.commit(5)
-    assert await group_bench.groups.delete_offsets(orders) == (
+    assert await group_bench.groups.delete_offsets(orders_deletion) == (
         (TopicPartition("orders", 0), E.none),
     )
     assert await group_bench.fetch() == -1
     await group_bench.commit(6)
     group_bench.log.refusal = E.not_enough_replicas
-    rejection = await group_bench.groups.delete_offsets(orders)
+    rejection = await group_bench.groups.delete_offsets(orders_deletion)
     assert isinstance(rejection, Rejection)
     assert rejection.error is E.coordinator_not_available
     group_bench.log.refusal = None
     assert await group_bench.groups.delete(GROUP) is None
-    missing = await group_bench.groups.delete(GROUP)
-    assert missing is not None
-    assert missing.error is E.group_id_not_found
-    second_deletion = await group_bench.groups.delete_offsets(orders)
+    missing_rejection = await group_bench.groups.delete(GROUP)
+    assert missing_rejection is not None
+    assert missing_rejection.error is E.group_id_not_found
+    second_deletion = await group_bench.groups.delete_offsets(orders_deletion)
     assert isinstance(second_deletion, Rejection)
     nameless = await group_bench.groups.delete_offsets(DeleteOffsets(group_id="", partitions=()))
     assert isinstance(nameless, Rejection)
@@ -880,15 +882,15 @@ async def test_a_group_with_too_many_positions_for_a_batch_is_refused_before_the
 ) -> None:
     await committed(group_bench, "orders", 2_000)
     group_bench.log.limit = 2_000 * 17
-    refusal = await group_bench.groups.delete(GROUP)
-    assert refusal is not None
-    assert refusal.error is E.unknown_server_error
-    assert "2000 tombstones" in refusal.reason
+    rejection = await group_bench.groups.delete(GROUP)
+    assert rejection is not None
+    assert rejection.error is E.unknown_server_error
+    assert "2000 tombstones" in rejection.reason
     assert await committed_offset(group_bench, "orders", 0) == 1
     group_bench.log.limit = 2_000 * 24 + 30
-    refusal = await group_bench.groups.delete(GROUP)
-    assert refusal is not None
-    assert refusal.error is E.unknown_server_error
+    rejection = await group_bench.groups.delete(GROUP)
+    assert rejection is not None
+    assert rejection.error is E.unknown_server_error
     group_bench.log.limit = 1_048_588
     assert await group_bench.groups.delete(GROUP) is None
 

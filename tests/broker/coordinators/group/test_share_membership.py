@@ -115,8 +115,10 @@ async def test_what_the_log_refuses_asks_no_share_coordinator(group_bench: Group
 
 @within(run_groups)
 async def test_who_may_not_send_a_heartbeat(group_bench: GroupBench) -> None:
-    missing = Rejection(error=E.group_id_not_found, reason=f"Share group {GROUP} not found.")
-    assert await group_bench.share("a", 3) == missing
+    missing_rejection = Rejection(
+        error=E.group_id_not_found, reason=f"Share group {GROUP} not found."
+    )
+    assert await group_bench.share("a", 3) == missing_rejection
     rejection = Rejection(error=E.group_id_not_found, reason=f"Group {GROUP} not found.")
     assert await group_bench.share("a", LEFT_EPOCH) == rejection
     assert (await group_bench.share("", 0)).error is E.invalid_request
@@ -174,10 +176,10 @@ async def test_a_heartbeat_that_waits_for_the_log_is_decided_again(group_bench: 
     answers = iter([Rejection(error=E.not_leader_or_follower, reason="no"), None, None])
 
     async def wait() -> Rejection | None:
-        answer = next(answers)
-        if answer is None and is_moving:
+        rejection = next(answers)
+        if rejection is None and is_moving:
             group_bench.unload()
-        return answer
+        return rejection
 
     is_moving = False
     group_bench.log.admit = lambda *_: wait()  # type: ignore[assignment, return-value, method-assign]
@@ -306,18 +308,18 @@ async def test_a_group_that_somebody_joins_while_its_deletion_waits_stays(
     await group_bench.share("a")
     await group_bench.pass_ms(1)  # share state is initialised
     await group_bench.share("a", -1)
-    released = asyncio.Event()
+    released_event = asyncio.Event()
 
     async def wait() -> Rejection | None:
         group_bench.log.admission = None
-        await released.wait()
+        await released_event.wait()
         return None
 
     group_bench.log.admission = wait
     deletes = group_bench.later(group_bench.groups.delete(GROUP))
     await group_bench.pass_ms(1)
     await group_bench.share("b")
-    released.set()
+    released_event.set()
     assert (await deletes).error is E.non_empty_group
     assert set(group_bench.group().members) == {"b"}
 
@@ -403,9 +405,9 @@ async def test_a_lag_is_what_is_not_delivered_yet(group_bench: GroupBench) -> No
 async def test_a_group_is_deleted_after_its_share_state(group_bench: GroupBench) -> None:
     await make_empty_group(group_bench)
     group_bench.shares.error = E.network_exception
-    refusal = await group_bench.groups.delete(GROUP)
-    assert refusal is not None
-    assert refusal.error is E.network_exception
+    rejection = await group_bench.groups.delete(GROUP)
+    assert rejection is not None
+    assert rejection.error is E.network_exception
     assert list(group_of(group_bench).deleting) == [ORDERS]
     group_bench.shares.error = E.none
     assert await group_bench.groups.delete(GROUP) is None

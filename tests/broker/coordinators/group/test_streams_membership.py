@@ -225,11 +225,11 @@ async def test_an_empty_group_becomes_classic_and_back(group_bench: GroupBench) 
 
 @within(run_groups)
 async def test_topics_that_can_t_be_made_are_told_for_a_while(group_bench: GroupBench) -> None:
-    members = group_bench.groups.streams
-    members.keep_topic_problem("counts", "no", 1_000)
-    assert members.topic_problems(["counts", "other"]) == {"counts": "no"}
+    streams_groups = group_bench.groups.streams
+    streams_groups.keep_topic_problem("counts", "no", 1_000)
+    assert streams_groups.topic_problems(["counts", "other"]) == {"counts": "no"}
     group_bench.env.clock.advance(1_000)
-    assert members.topic_problems(["counts"]) == {}
+    assert streams_groups.topic_problems(["counts"]) == {}
 
 
 @within(run_groups)

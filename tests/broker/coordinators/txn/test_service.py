@@ -95,15 +95,15 @@ async def at_epoch(
     coordinator_bench: CoordinatorBench, epoch: int, *, pid: int = 7
 ) -> ProducerIdAndEpoch:
     """Start over with an entry that is Empty at ``epoch``; ids come from a block at 1000."""
-    loaded_entry = apply(
+    loaded_metadata = apply(
         None,
         to_first(TID, producer_id=ProducerId(pid), timeout_ms=60_000, now_ms=START_MS),
         release_rules=LATEST_RULES,
     )
-    assert loaded_entry is not None
+    assert loaded_metadata is not None
     fields = {
-        field_name: getattr(loaded_entry, field_name)
-        for field_name in loaded_entry.__struct_fields__
+        field_name: getattr(loaded_metadata, field_name)
+        for field_name in loaded_metadata.__struct_fields__
     }
     txn = TxnMetadata(**{**fields, "producer_epoch": ProducerEpoch(epoch)})
     owned_partition = coordinator_bench.service._ownership.find(TID)
@@ -115,8 +115,8 @@ async def at_epoch(
 async def ids_from(coordinator_bench: CoordinatorBench, first_id: int) -> None:
     """Let the coordinator take producer ids from ``first_id`` on."""
     coordinator_bench._next_block = first_id
-    idempotent = InitProducerId(transactional_id=None, timeout_ms=0)
-    assert error_of(await coordinator_bench.service.init_producer_id(idempotent)) == 14
+    idempotent_init = InitProducerId(transactional_id=None, timeout_ms=0)
+    assert error_of(await coordinator_bench.service.init_producer_id(idempotent_init)) == 14
 
 
 # Worked traces
@@ -180,10 +180,10 @@ async def test_a_day_in_the_life_of_a_transactional_id() -> None:
 async def test_the_epoch_overflows_into_the_next_producer_id() -> None:
     coordinator_bench = CoordinatorBench()
     coordinator_bench.answers_markers = False
-    old_session = await at_epoch(coordinator_bench, 32_766)
+    old_identity = await at_epoch(coordinator_bench, 32_766)
     await ids_from(coordinator_bench, 1000)
-    await coordinator_bench.add(old_session, FOO_0)
-    assert await coordinator_bench.end(old_session) == identity(1000, 0)
+    await coordinator_bench.add(old_identity, FOO_0)
+    assert await coordinator_bench.end(old_identity) == identity(1000, 0)
     await coordinator_bench.settle()
     assert coordinator_bench.entry().next_producer_id == 1000
     assert error_of(await coordinator_bench.add(identity(1000, 0), FOO_0)) is CONCURRENT
@@ -194,8 +194,8 @@ async def test_the_epoch_overflows_into_the_next_producer_id() -> None:
     await coordinator_bench.settle()
     assert shape(coordinator_bench.entry()) == "CompleteCommit 1000:0"
     assert coordinator_bench.entry().prev_producer_id == 7
-    assert await coordinator_bench.end(old_session) == identity(1000, 0)
-    assert error_of(await coordinator_bench.end(old_session, committed=False)) is INVALID_STATE
+    assert await coordinator_bench.end(old_identity) == identity(1000, 0)
+    assert error_of(await coordinator_bench.end(old_identity, committed=False)) is INVALID_STATE
     assert error_of(await coordinator_bench.add(identity(1000, 0), FOO_0)) == 0
 
 
@@ -203,26 +203,27 @@ async def test_an_overflow_survives_a_coordinator_that_moves() -> None:
     """The next producer id is in the record, since KAFKA-20310."""
     coordinator_bench = CoordinatorBench()
     coordinator_bench.answers_markers = False
-    old_session = await at_epoch(coordinator_bench, 32_766)
+    old_identity = await at_epoch(coordinator_bench, 32_766)
     await ids_from(coordinator_bench, 1000)
-    await coordinator_bench.add(old_session, FOO_0)
-    await coordinator_bench.end(old_session)
+    await coordinator_bench.add(old_identity, FOO_0)
+    await coordinator_bench.end(old_identity)
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
     coordinator_bench.answers_markers = True
     await coordinator_bench.settle()
     assert shape(coordinator_bench.entry()) == "CompleteCommit 1000:0"
-    assert await coordinator_bench.end(old_session) == identity(1000, 0)
+    assert await coordinator_bench.end(old_identity) == identity(1000, 0)
 
 
 async def test_without_a_producer_id_an_overflow_is_to_be_tried_again() -> None:
     coordinator_bench = CoordinatorBench()
-    old_session = await at_epoch(coordinator_bench, 32_766)
-    await coordinator_bench.add(old_session, FOO_0)
+    old_identity = await at_epoch(coordinator_bench, 32_766)
+    await coordinator_bench.add(old_identity, FOO_0)
     assert (
-        error_of(await coordinator_bench.end(old_session)) is ErrorCode.coordinator_load_in_progress
+        error_of(await coordinator_bench.end(old_identity))
+        is ErrorCode.coordinator_load_in_progress
     )
     assert coordinator_bench.entry().pending_state is None
-    assert await coordinator_bench.end(old_session) == identity(0, 0)
+    assert await coordinator_bench.end(old_identity) == identity(0, 0)
 
 
 @pytest.mark.parametrize("transaction_version", [TV_0, TV_1, TV_2])
@@ -243,19 +244,19 @@ async def test_a_stale_expected_epoch_aborts_the_newer_session_all_the_same() ->
     await coordinator_bench.ready()
     await coordinator_bench.init()
     await coordinator_bench.add(identity(0, 1), FOO_0)
-    assert error_of(await coordinator_bench.init(expected=identity(0, 0))) is CONCURRENT
+    assert error_of(await coordinator_bench.init(expected_identity=identity(0, 0))) is CONCURRENT
     await coordinator_bench.settle()
-    assert error_of(await coordinator_bench.init(expected=identity(0, 0))) is FENCED
+    assert error_of(await coordinator_bench.init(expected_identity=identity(0, 0))) is FENCED
 
 
 async def test_a_lost_answer_of_init_producer_id_can_be_asked_for_again() -> None:
     coordinator_bench = CoordinatorBench()
     session = await coordinator_bench.ready()
-    assert await coordinator_bench.init(expected=session) == identity(0, 1)
-    assert await coordinator_bench.init(expected=session) == identity(0, 1)
+    assert await coordinator_bench.init(expected_identity=session) == identity(0, 1)
+    assert await coordinator_bench.init(expected_identity=session) == identity(0, 1)
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
     # the last epoch is never logged
-    assert error_of(await coordinator_bench.init(expected=session)) is FENCED
+    assert error_of(await coordinator_bench.init(expected_identity=session)) is FENCED
 
 
 async def test_version_1_retries_succeed_without_a_record() -> None:
@@ -358,10 +359,12 @@ async def test_verification_sees_what_is_committed() -> None:
 
 async def test_idempotent_producers_get_ids_and_leave_nothing_behind() -> None:
     coordinator_bench = CoordinatorBench(is_loaded=False)
-    ask = InitProducerId(transactional_id=None, timeout_ms=-1, enable_two_phase_commit=True)
-    assert error_of(await coordinator_bench.service.init_producer_id(ask)) == 14
-    assert await coordinator_bench.service.init_producer_id(ask) == identity(0, 0)
-    assert await coordinator_bench.service.init_producer_id(ask) == identity(1, 0)
+    init_request = InitProducerId(
+        transactional_id=None, timeout_ms=-1, enable_two_phase_commit=True
+    )
+    assert error_of(await coordinator_bench.service.init_producer_id(init_request)) == 14
+    assert await coordinator_bench.service.init_producer_id(init_request) == identity(0, 0)
+    assert await coordinator_bench.service.init_producer_id(init_request) == identity(1, 0)
     assert coordinator_bench.log == {}
 
 
@@ -398,10 +401,10 @@ async def test_between_decision_and_commit_others_must_wait() -> None:
 async def test_a_failed_append_changes_nothing(of_the_log: int, expected_error: int) -> None:
     coordinator_bench = CoordinatorBench()
     session = await coordinator_bench.ready()
-    entry_before = coordinator_bench.entry()
+    metadata_before = coordinator_bench.entry()
     coordinator_bench.append_errors.append(ErrorCode(of_the_log))
     assert error_of(await coordinator_bench.add(session, FOO_0)) == expected_error
-    assert coordinator_bench.entry() == entry_before
+    assert coordinator_bench.entry() == metadata_before
     assert error_of(await coordinator_bench.add(session, FOO_0)) == 0
 
 
@@ -429,10 +432,10 @@ async def test_a_fence_of_version_1_that_was_lost_is_not_raised_twice() -> None:
 
 async def test_a_fence_of_version_2_that_was_lost_leaves_nothing_behind() -> None:
     coordinator_bench, _ = await ongoing()
-    entry_before = coordinator_bench.entry()
+    metadata_before = coordinator_bench.entry()
     coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
     assert error_of(await coordinator_bench.init()) is ErrorCode.coordinator_not_available
-    assert coordinator_bench.entry() == entry_before
+    assert coordinator_bench.entry() == metadata_before
 
 
 @pytest.mark.parametrize(
@@ -634,9 +637,11 @@ async def test_the_level_says_which_version_of_the_record_is_written(
 def entry_value(txn: TxnMetadata, transaction_version: TransactionVersion) -> bytes:
     from txnsim.txn.log_format import encode_value
 
-    base = entry(txn.state, pid=txn.producer_id, epoch=txn.producer_epoch, update_ms=START_MS)
+    base_metadata = entry(
+        txn.state, pid=txn.producer_id, epoch=txn.producer_epoch, update_ms=START_MS
+    )
     record = to_ongoing(
-        base, partitions=txn.partitions, client_version=txn.client_version, now_ms=START_MS
+        base_metadata, partitions=txn.partitions, client_version=txn.client_version, now_ms=START_MS
     )
     fields = {field_name: getattr(record, field_name) for field_name in record.__struct_fields__}
     return encode_value(
@@ -694,9 +699,9 @@ async def test_the_snapshot_counts() -> None:
     await coordinator_bench.end(session)
     await coordinator_bench.settle()
     snapshot = coordinator_bench.service.snapshot()
-    assert [entry.state.wire_name for entry in coordinator_bench.service.entries()] == [
-        "PrepareCommit"
-    ]
+    assert [
+        txn_metadata.state.wire_name for txn_metadata in coordinator_bench.service.entries()
+    ] == ["PrepareCommit"]
     assert (snapshot.partitions_owned, snapshot.pending_marker_count) == (1, 1)
     assert (snapshot.markers_sent_total, snapshot.completions_waiting) == (1, 0)
 
@@ -716,12 +721,12 @@ async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call
     assert await coordinator_bench.end(session, committed=False) == identity(0, 1)
     assert coordinator_bench.service.timeouts_total == 1
     events = list(coordinator_bench.tracer.events())
-    (fired,) = [event for event in events if event.k == "timer.fire"]
+    (fired_event,) = [event for event in events if event.k == "timer.fire"]
     (decision_event,) = [
-        event for event in events if event.k == "txn.decide" and fired.i in event.p
+        event for event in events if event.k == "txn.decide" and fired_event.i in event.p
     ]
     assert isinstance(decision_event.d, dict)
-    assert (fired.p, decision_event.d["command"], decision_event.d["rule"]) == (
+    assert (fired_event.p, decision_event.d["command"], decision_event.d["rule"]) == (
         (),
         "timeout",
         "timeout.bumps-v2",
@@ -738,13 +743,13 @@ async def test_under_version_1_the_timeout_fences_the_producer_for_good() -> Non
 
 async def test_a_timeout_that_needs_a_producer_id_waits_for_one() -> None:
     coordinator_bench = CoordinatorBench()
-    old_session = await at_epoch(coordinator_bench, 32_766)
-    await coordinator_bench.add(old_session, FOO_0)
+    old_identity = await at_epoch(coordinator_bench, 32_766)
+    await coordinator_bench.add(old_identity, FOO_0)
     await expire(coordinator_bench, 70_000)
     assert shape(coordinator_bench.entry()) == "Ongoing 7:32766"
     await expire(coordinator_bench, 10_000)
     assert shape(coordinator_bench.entry()) == "CompleteAbort 0:0"
-    assert await coordinator_bench.end(old_session, committed=False) == identity(0, 0)
+    assert await coordinator_bench.end(old_identity, committed=False) == identity(0, 0)
 
 
 async def test_two_phase_commit_outlives_every_timeout() -> None:
@@ -754,8 +759,8 @@ async def test_two_phase_commit_outlives_every_timeout() -> None:
     )
     coordinator_bench = CoordinatorBench(settings=settings)
     await coordinator_bench.ready()
-    ask = InitProducerId(transactional_id=TID, timeout_ms=1, enable_two_phase_commit=True)
-    session = await coordinator_bench.service.init_producer_id(ask)
+    init_request = InitProducerId(transactional_id=TID, timeout_ms=1, enable_two_phase_commit=True)
+    session = await coordinator_bench.service.init_producer_id(init_request)
     assert isinstance(session, ProducerIdAndEpoch)
     await coordinator_bench.add(session, FOO_0)
     await expire(coordinator_bench, 10**9)
@@ -790,10 +795,13 @@ async def test_what_was_lived_through_is_what_is_loaded() -> None:
         assert isinstance(end_answer, ProducerIdAndEpoch)
         session = end_answer
         await coordinator_bench.settle()
-    live = coordinator_bench.entry()
-    fields = {field_name: getattr(live, field_name) for field_name in live.__struct_fields__}
-    expected = TxnMetadata(**{**fields, "last_producer_epoch": ProducerEpoch(-1)})
-    assert replayed_entries(coordinator_bench) == {TID: expected}
+    live_metadata = coordinator_bench.entry()
+    fields = {
+        field_name: getattr(live_metadata, field_name)
+        for field_name in live_metadata.__struct_fields__
+    }
+    expected_metadata = TxnMetadata(**{**fields, "last_producer_epoch": ProducerEpoch(-1)})
+    assert replayed_entries(coordinator_bench) == {TID: expected_metadata}
 
 
 async def test_everything_that_happens_is_in_the_trace() -> None:
@@ -848,9 +856,9 @@ async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_requ
         coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_transactions(["a", "b", "c"])
     )
     await coordinator_bench.settle()
-    (sent_request,) = coordinator_bench.sent
-    assert sent_request.broker_id == BROKER
-    assert [marker.producer_id for marker in sent_request.command.markers] == [0, 1, 2]
+    (sent_markers,) = coordinator_bench.sent
+    assert sent_markers.broker_id == BROKER
+    assert [marker.producer_id for marker in sent_markers.command.markers] == [0, 1, 2]
     assert {txn.state for txn in coordinator_bench.service.entries()} == {
         TransactionState.COMPLETE_COMMIT
     }
@@ -888,14 +896,14 @@ async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> N
 
 async def test_entries_are_found_by_their_id_where_they_are_coordinated() -> None:
     coordinator_bench, _ = await ongoing()
-    service = coordinator_bench.service
-    assert service.entry(TID) is coordinator_bench.entry()
-    assert service.entry(TransactionalId("nobody")) is None
-    assert [owned_partition.partition for owned_partition in service.owned_partitions()] == list(
-        range(PARTITIONS)
-    )
-    service.unload(HOME, 1)
-    assert service.entry(TID) is None
+    coordinator = coordinator_bench.service
+    assert coordinator.entry(TID) is coordinator_bench.entry()
+    assert coordinator.entry(TransactionalId("nobody")) is None
+    assert [
+        owned_partition.partition for owned_partition in coordinator.owned_partitions()
+    ] == list(range(PARTITIONS))
+    coordinator.unload(HOME, 1)
+    assert coordinator.entry(TID) is None
 
 
 async def age(coordinator_bench: CoordinatorBench, epoch: int, name: str = TID) -> ErrorCode:
@@ -1056,7 +1064,7 @@ async def test_an_idle_id_is_forgotten_and_starts_over() -> None:
     result = await coordinator_bench.add(session, FOO_0)
     assert error_of(result) is ErrorCode.invalid_producer_id_mapping
     assert error_of(coordinator_bench.service.describe(TID)) is ErrorCode.transactional_id_not_found
-    assert await coordinator_bench.init(expected=session) == identity(1, 0)
+    assert await coordinator_bench.init(expected_identity=session) == identity(1, 0)
 
 
 async def test_meanwhile_callers_must_wait() -> None:
@@ -1110,8 +1118,11 @@ async def test_a_tombstone_that_the_log_refuses_is_tried_again_by_the_next_scan(
     coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
     coordinator_bench.clock.advance(1_000_000)
     await coordinator_bench.settle()
-    refused_entry = coordinator_bench.entry()
-    assert (refused_entry.state, refused_entry.pending_state) == (TransactionState.EMPTY, None)
+    refused_metadata = coordinator_bench.entry()
+    assert (refused_metadata.state, refused_metadata.pending_state) == (
+        TransactionState.EMPTY,
+        None,
+    )
     assert coordinator_bench.service.snapshot().expired_total == 0
     coordinator_bench.clock.advance(500_000)
     await coordinator_bench.settle()
@@ -1125,9 +1136,10 @@ async def many_idle(rules: Rules = LATEST_RULES) -> CoordinatorBench:
     await coordinator_bench.ready()
     owned_partition = coordinator_bench.service._ownership.find(TID)
     assert not isinstance(owned_partition, Rejection)
-    template = coordinator_bench.entry()
+    template_metadata = coordinator_bench.entry()
     fields = {
-        field_name: getattr(template, field_name) for field_name in template.__struct_fields__
+        field_name: getattr(template_metadata, field_name)
+        for field_name in template_metadata.__struct_fields__
     }
     for id_number in range(4):
         transactional_id = TransactionalId(f"id-{id_number}")

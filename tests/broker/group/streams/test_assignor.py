@@ -130,7 +130,9 @@ def test_every_task_runs_once_and_copies_lie_elsewhere(
         for number, (count, stateful) in enumerate(counts)
     }
     every = [
-        (name, task_index) for name, part in parts.items() for task_index in range(part.task_count)
+        (name, task_index)
+        for name, subtopology in parts.items()
+        for task_index in range(subtopology.task_count)
     ]
     first_assignment = assign_tasks(processes, parts, standby_count, {})
     remaining_processes = dict(list(processes.items())[1:])

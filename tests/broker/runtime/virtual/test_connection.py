@@ -172,13 +172,13 @@ def test_a_protocol_that_fails_loses_its_own_connection_only() -> None:
     async def main(env: VirtualEnvironment) -> None:
         await env.loop.create_server(BrokenRecorder, "localhost", 1)
         _, struck_protocol = await env.loop.create_connection(Recorder, "localhost", 1)
-        _, neighbour = await env.loop.create_connection(Recorder, "localhost", 1)
+        _, neighbouring_protocol = await env.loop.create_connection(Recorder, "localhost", 1)
         assert isinstance(struck_protocol, Recorder)
-        assert isinstance(neighbour, Recorder)
+        assert isinstance(neighbouring_protocol, Recorder)
         struck_protocol.transport.write(b"x")
         await settle()
         assert struck_protocol.events == ["made", "ConnectionResetError"]
-        assert neighbour.events == ["made"]
+        assert neighbouring_protocol.events == ["made"]
 
     with pytest.raises(BaseExceptionGroup) as error_info:
         run(main)
@@ -266,11 +266,11 @@ def test_buffered_protocols_are_fed_through_their_buffer() -> None:
 @within(run)
 async def test_the_protocol_may_change(env: VirtualEnvironment) -> None:
     client, server = await pair(env)
-    upgraded = Recorder()
-    server.transport.set_protocol(upgraded)
+    upgraded_recorder = Recorder()
+    server.transport.set_protocol(upgraded_recorder)
     client.transport.write(b"x")
     await settle()
-    assert (server.received, upgraded.received) == (b"", b"x")
+    assert (server.received, upgraded_recorder.received) == (b"", b"x")
 
 
 # Faults

@@ -323,25 +323,25 @@ def test_what_says_itself_how_it_hashes_is_left_alone(monkeypatch: pytest.Monkey
 def test_what_is_not_loaded_or_has_another_form_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    other_module = types.SimpleNamespace(
+    module_stub = types.SimpleNamespace(
         AIOKafkaProducer=type("AIOKafkaProducer", (), {}),
         DefaultRecordBatchBuilder=type("DefaultRecordBatchBuilder", (), {}),
     )
-    monkeypatch.setitem(sys.modules, "aiokafka.producer.producer", other_module)
-    monkeypatch.setitem(sys.modules, "aiokafka.record._crecords.default_records", other_module)
+    monkeypatch.setitem(sys.modules, "aiokafka.producer.producer", module_stub)
+    monkeypatch.setitem(sys.modules, "aiokafka.record._crecords.default_records", module_stub)
     monkeypatch.delitem(sys.modules, "aiokafka.structs")
     with ExitStack() as stack:
         libraries_in(stack)
-    assert "append" not in vars(other_module.DefaultRecordBatchBuilder)
+    assert "append" not in vars(module_stub.DefaultRecordBatchBuilder)
 
 
 def test_a_library_that_is_loaded_later_is_found_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    structs = sys.modules["aiokafka.structs"]
+    structs_module = sys.modules["aiokafka.structs"]
     monkeypatch.delitem(sys.modules, "aiokafka.structs")
     with ExitStack() as stack:
         libraries = libraries_in(stack)
         assert "__hash__" not in vars(BrokerMetadata)
-        monkeypatch.setitem(sys.modules, "aiokafka.structs", structs)
+        monkeypatch.setitem(sys.modules, "aiokafka.structs", structs_module)
         libraries.lend()
         assert "__hash__" in vars(BrokerMetadata)
     assert "__hash__" not in vars(BrokerMetadata)

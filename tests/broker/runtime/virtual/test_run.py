@@ -65,7 +65,9 @@ async def echo_and_peers(env: VirtualEnvironment) -> str:
         writer.close()
         await writer.wait_closed()
 
-    async def peer(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def peer(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         await asyncio.sleep(env.rng.stream("peer").random() / 1_000)
         return command
 
@@ -74,9 +76,9 @@ async def echo_and_peers(env: VirtualEnvironment) -> str:
     env.network.register(B1, peer)
     env.network.register(B2, peer)
     replies = [
-        env.network.ask(source, target, 27, 1, reply_number, timeout_ms=30_000)
+        env.network.ask(source_broker_id, target_broker_id, 27, 1, reply_number, timeout_ms=30_000)
         for reply_number in range(20)
-        for source, target in ((B1, B2), (B2, B1))
+        for source_broker_id, target_broker_id in ((B1, B2), (B2, B1))
     ]
     clients = [env.tasks.spawn(client(name, port), name=name) for name in {"ada", "bob", "cyd"}]
     await asyncio.wait(clients)
@@ -280,11 +282,11 @@ def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
 def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
     """Each thread has its own time, timers and chance; the other loop does not change the run."""
     lone_result = run_virtual(echo_and_peers, seed=5)
-    stop, enough = threading.Event(), threading.Event()
+    stop_event, enough_event = threading.Event(), threading.Event()
     real_readings: list[tuple[float, float, datetime.datetime, uuid.UUID]] = []
 
     async def real() -> None:
-        while not stop.is_set():
+        while not stop_event.is_set():
             monotonic_before = time.monotonic()
             await asyncio.sleep(0.002)
             random.seed(7)
@@ -293,28 +295,28 @@ def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
                 (time.monotonic() - monotonic_before, time.time(), wall_clock, uuid.uuid4())
             )
             if len(real_readings) > 5:
-                enough.set()
+                enough_event.set()
 
     thread = threading.Thread(target=asyncio.run, args=(real(),))
 
     async def main(env: VirtualEnvironment) -> str:
         thread.start()
         result = await echo_and_peers(env)
-        assert enough.wait(60), "the real loop stands still"
+        assert enough_event.wait(60), "the real loop stands still"
         return result
 
     started_s = time.time()
     try:
         assert run_virtual(main, seed=5) == lone_result
     finally:
-        stop.set()
+        stop_event.set()
         thread.join()
     assert all(waited_s >= 0.001 for waited_s, _, _, _ in real_readings)
     assert all(started_s <= wall_s <= time.time() for _, wall_s, _, _ in real_readings)
     assert all(
         started_s - 1 <= date.timestamp() <= time.time() + 1 for _, _, date, _ in real_readings
     )
-    assert len({drawn_number for *_, drawn_number in real_readings}) == len(real_readings)
+    assert len({drawn_uuid for *_, drawn_uuid in real_readings}) == len(real_readings)
 
 
 def test_a_failed_background_task_fails_the_run() -> None:

@@ -34,9 +34,9 @@ def _version(name: str) -> str:
 
 
 def _python() -> str:
-    own_python = REPOSITORY / ".venv" / "bin" / "python"
-    if own_python.exists():
-        return str(own_python)
+    own_python_program = REPOSITORY / ".venv" / "bin" / "python"
+    if own_python_program.exists():
+        return str(own_python_program)
     if sys.prefix == sys.base_prefix:
         raise ForeignClientError("no .venv: make it with `make test`")
     return sys.executable

@@ -187,10 +187,10 @@ def test_a_matrix_shows_progress_and_the_grid_only(
 def test_traces_and_histories_are_written_one_file_per_run(
     told_runs: ToldRuns, tmp_path: Path
 ) -> None:
-    traces, histories = tmp_path / "new" / "traces", tmp_path / "histories"
-    output_options = ["--trace", str(traces), "--history", str(histories)]
+    traces_folder, histories = tmp_path / "new" / "traces", tmp_path / "histories"
+    output_options = ["--trace", str(traces_folder), "--history", str(histories)]
     assert main([*Z01, "--mode", "V-", "--armed", *output_options, "--quiet"]) == 0
-    assert {path.name: path.read_text("utf-8") for path in traces.iterdir()} == {
+    assert {path.name: path.read_text("utf-8") for path in traces_folder.iterdir()} == {
         "late-produce-after-abort.V-.armed.jsonl": "V- armed\n"
     }
     assert [path.name for path in histories.iterdir()] == [
@@ -267,12 +267,13 @@ def test_a_matrix_runs_the_scenarios_that_have_the_mode(
 
 
 def test_several_are_run_and_each_may_leave_modes_out(told_runs: ToldRuns, tmp_path: Path) -> None:
-    own_story = tmp_path / "mine.yaml"
-    own_story.write_text(
+    own_story_file = tmp_path / "mine.yaml"
+    own_story_file.write_text(
         catalog.find("z01")[0].read_text("utf-8").replace("[z01]", "[mine]"), "utf-8"
     )
     assert (
-        main(["scenario", "run", "z01", str(own_story), "--armed", "--quiet", "--mode", "V-"]) == 0
+        main(["scenario", "run", "z01", str(own_story_file), "--armed", "--quiet", "--mode", "V-"])
+        == 0
     )
     assert len(told_runs) == 2
 
@@ -452,13 +453,13 @@ def test_what_is_left_is_told_with_its_command_and_is_no_success(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     args = ("late-commit-leaves-a-ghost", "--mode", "TV2+", "--armed", "--yes")
-    with SimulatedKafka(brokers=3, settings={"delete.topic.enable": False}) as undeletable:
-        assert run(undeletable, *args) == 1
+    with SimulatedKafka(brokers=3, settings={"delete.topic.enable": False}) as undeletable_kafka:
+        assert run(undeletable_kafka, *args) == 1
         out, err = capfd.readouterr()
-        assert run(undeletable, *args, "--json") == 1
+        assert run(undeletable_kafka, *args, "--json") == 1
         as_json, output = capfd.readouterr()
         prefix = err.splitlines()[0].split()[-1]
-        server_option = f"--bootstrap-server {undeletable.bootstrap}"
+        server_option = f"--bootstrap-server {undeletable_kafka.bootstrap}"
     assert f"could not be cleaned: topic {prefix}t: " in out
     assert "TOPIC_DELETION_DISABLED" in out
     assert f"\n   kafka-topics.sh {server_option} --delete --topic {prefix}t\n" in out

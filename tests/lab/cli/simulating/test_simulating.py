@@ -129,13 +129,13 @@ def test_what_makes_no_sense_is_refused(
 def test_a_campaign_on_this_machine_is_played_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "rows"
-    command = ["campaign", "run", "--seeds", "1..7", "--file-seeds", "4", "--out", str(out)]
+    output_file = tmp_path / "rows"
+    command = ["campaign", "run", "--seeds", "1..7", "--file-seeds", "4", "--out", str(output_file)]
     assert main([*command, "--jobs", "2", "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["summary"]["seeds"] == 6
     assert summary["summary"]["committed"] > 0
-    files = {file.name: file.read_bytes() for file in out.iterdir()}
+    files = {file.name: file.read_bytes() for file in output_file.iterdir()}
     assert sorted(files) == [
         "campaign.json",
         "seeds-0000000001-0000000004.parquet",
@@ -143,7 +143,7 @@ def test_a_campaign_on_this_machine_is_played_once(
     ]
     assert main(command) == 0
     assert "6 seeds in" in capsys.readouterr().out
-    assert {file.name: file.read_bytes() for file in out.iterdir()} == files
+    assert {file.name: file.read_bytes() for file in output_file.iterdir()} == files
 
 
 @pytest.mark.costly

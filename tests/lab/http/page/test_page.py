@@ -179,13 +179,13 @@ def contents(page: str) -> dict[str, Any]:
 
 
 def test_it_holds_the_page_the_trace_and_what_is_said_of_it() -> None:
-    run = recording_of_run()
-    page = one_file([("z01", run)])
+    recording = recording_of_run()
+    page = one_file([("z01", recording)])
     inside = contents(page)
     assert inside["remark"] == remark(redacts=False)
     (page_run,) = inside["runs"]
     assert page_run["title"] == "z01"
-    assert embedded_script(page, "trace-0") == run.to_lines()
+    assert embedded_script(page, "trace-0") == recording.to_lines()
     causes = [part["cause"] for moment in page_run["moments"] for part in moment["partitions"]]
     assert {"nothing", "hanging transaction"} <= set(causes)
 
@@ -202,19 +202,19 @@ def test_no_address_leads_out_of_the_file() -> None:
 
 
 def test_a_redacted_file_holds_no_value_and_says_so() -> None:
-    run = recording_of_run()
-    assert b"after-1" in embedded_script(one_file([("z01", run)]), "trace-0")
-    page = one_file([("z01", run)], redacts=True)
+    recording = recording_of_run()
+    assert b"after-1" in embedded_script(one_file([("z01", recording)]), "trace-0")
+    page = one_file([("z01", recording)], redacts=True)
     assert remark(redacts=True) in page
     assert b"after-1" not in embedded_script(page, "trace-0")
     assert "after-1" not in json.dumps(contents(page))
 
 
 def test_a_run_that_the_page_can_not_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = recording_of_run()
-    monkeypatch.setattr("txnsim_lab.http.page.one_file.EVENTS_MAX", len(run.events) - 1)
+    recording = recording_of_run()
+    monkeypatch.setattr("txnsim_lab.http.page.one_file.EVENTS_MAX", len(recording.events) - 1)
     with pytest.raises(ConfigError, match=r"z01: \d+ events, .* at most \d+: read it with"):
-        one_file([("z01", run)])
+        one_file([("z01", recording)])
 
 
 def test_the_page_holds_as_many_events_as_its_book() -> None:
@@ -226,8 +226,8 @@ def test_the_page_holds_as_many_events_as_its_book() -> None:
 def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("txnsim_lab.trace.explained_moments.EVENTS_PER_REPORT", 100)
     progress_lines: list[str] = []
-    one_file([("z01", run := recording_of_run())], report_progress=progress_lines.append)
-    assert progress_lines[0] == f"z01: 100 of {len(run.events)} events explained …"
+    one_file([("z01", recording := recording_of_run())], report_progress=progress_lines.append)
+    assert progress_lines[0] == f"z01: 100 of {len(recording.events)} events explained …"
     assert progress_lines[-1] == "packing the events …"
 
 

@@ -31,11 +31,11 @@ ABROAD: Final = {
 
 def imported_modules(source: bytes) -> Iterator[str]:
     """Modules that a module imports when it is run, at once or later."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
+    module_tree = ast.parse(source)
+    for node in ast.walk(module_tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             node.body = []
-    for node in ast.walk(tree):
+    for node in ast.walk(module_tree):
         match node:
             case ast.Import(names=names):
                 yield from (name.name for name in names)
@@ -49,9 +49,9 @@ def imported_modules(source: bytes) -> Iterator[str]:
 def test_a_module_that_the_site_needs_is_in_it() -> None:
     own_content = {name: content for name, content in build.own_files() if name.endswith(".py")}
     known_modules = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in own_content}
-    libraries = {library.name.lower().replace("-", "_") for library in build.parts().wheel} | {
-        "yaml"
-    }
+    libraries = {
+        library_wheel.name.lower().replace("-", "_") for library_wheel in build.parts().wheel
+    } | {"yaml"}
     libraries |= {
         stand_in_name.split("/")[0].removesuffix(".py") for stand_in_name in build.STAND_INS
     }

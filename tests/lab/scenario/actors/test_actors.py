@@ -727,8 +727,10 @@ def test_a_reader_goes_on_from_where_it_stands_and_sees_what_it_may() -> None:
 def test_a_reader_that_gets_something_else_fails_the_story() -> None:
     result = play_steps([*OPEN, reader_step(reads=["r2"])])
     assert failure(result) == "reader reads r1 from t-0, expected r2"
-    beyond = play_steps([*OPEN, call("abort"), reader_step(from_=77, error="OFFSET_OUT_OF_RANGE")])
-    assert beyond.as_declared, beyond.verdict
+    result_beyond = play_steps(
+        [*OPEN, call("abort"), reader_step(from_=77, error="OFFSET_OUT_OF_RANGE")]
+    )
+    assert result_beyond.as_declared, result_beyond.verdict
 
 
 def test_a_group_that_never_committed_stands_nowhere() -> None:

@@ -49,15 +49,15 @@ def test_log_directories_are_described(log_dir: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_torn_end_is_told(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    torn_log = log_dir / "orders-1" / "00000000000000000000.log"
-    torn_log.write_bytes(b"\0" * 20)
+    torn_log_file = log_dir / "orders-1" / "00000000000000000000.log"
+    torn_log_file.write_bytes(b"\0" * 20)
     (log_dir / names.FileName.CLEAN_SHUTDOWN).unlink()
     (log_dir / names.FileName.META_PROPERTIES).unlink()
     assert main(["logs", "describe", str(log_dir)]) == 0
     directory, *_, damage = capsys.readouterr().out.splitlines()
     assert directory.startswith(f"{log_dir}: of an unknown broker, not stopped in order; 3 ")
     assert damage == (
-        f"{torn_log}, byte 0: 20 bytes, less than a header; a broker would cut off 20 bytes"
+        f"{torn_log_file}, byte 0: 20 bytes, less than a header; a broker would cut off 20 bytes"
     )
 
 

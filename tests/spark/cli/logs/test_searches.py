@@ -193,11 +193,11 @@ def test_problems_are_told_and_have_that_status_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_dir = directory(tmp_path / "b", "Ongoing")
-    checkpoint = log_dir / "replication-offset-checkpoint"
-    checkpoint.write_text("nonsense\n")
+    checkpoint_file = log_dir / "replication-offset-checkpoint"
+    checkpoint_file.write_text("nonsense\n")
     output = CommandOutput(capsys, str(log_dir), "--as-of", AS_OF)
     assert output.status == INCOMPLETE_STATUS
-    assert f"{checkpoint}: 1 lines, without version and count\n" in output.err
+    assert f"{checkpoint_file}: 1 lines, without version and count\n" in output.err
 
 
 def test_json_is_as_its_schema_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

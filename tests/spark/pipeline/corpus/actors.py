@@ -141,13 +141,13 @@ class Actor:
 
     def __init__(
         self,
-        book: Notebook,
+        notebook: Notebook,
         transactional_id: str,
         *,
         new: bool = False,
         timeout_ms: int = TIMEOUT_MS,
     ) -> None:
-        self.book = book
+        self.book = notebook
         self.transactional_id = transactional_id
         self.new = new
         self.timeout_ms = timeout_ms

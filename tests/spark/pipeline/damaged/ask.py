@@ -59,8 +59,8 @@ def answers() -> dict[str, Answer]:
 def keep(answers_by_name: dict[str, Answer]) -> None:
     """Write the answers, one per line."""
     lines = [
-        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(variant).decode()}"
-        for name, variant in sorted(answers_by_name.items())
+        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(varied_answer).decode()}"
+        for name, varied_answer in sorted(answers_by_name.items())
     ]
     ANSWERS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -54,11 +54,11 @@ def variants() -> list[Variant]:
     return sorted(variants)
 
 
-def make_variant(variant: Variant, path: Path, target: Path) -> Path:
+def make_variant(variant: Variant, path: Path, target_path: Path) -> Path:
     """Copy the stage of a variant and damage the copy; ``path`` is never changed."""
-    shutil.copytree(path / variant.stage, target)
-    variant.do(target)
-    return target
+    shutil.copytree(path / variant.stage, target_path)
+    variant.do(target_path)
+    return target_path
 
 
 def _do_all(*steps: Do) -> Do:
@@ -107,18 +107,18 @@ def _drop_batches(folder: Path, count: int) -> None:
         (path, position) for path in logs(folder) for position, _ in iter_batches(path.read_bytes())
     ]
     path, position = rows[-count]
-    for later_log in logs(folder):
-        if later_log > path:
-            files.remove_segment(later_log)
+    for later_log_file in logs(folder):
+        if later_log_file > path:
+            files.remove_segment(later_log_file)
     files.cut(path, position)
 
 
 def _last_marker_gone(folder: Path) -> None:
     """Remove the last marker and everything after it."""
     path, position, _ = files.find_batch(folder, is_marker, -1)
-    for later_log in logs(folder):
-        if later_log > path:
-            files.remove_segment(later_log)
+    for later_log_file in logs(folder):
+        if later_log_file > path:
+            files.remove_segment(later_log_file)
     files.cut(path, position)
 
 
@@ -167,10 +167,10 @@ def _control_version(folder: Path, number: int) -> None:
 
 def _swap_segments(folder: Path) -> None:
     """Swap the contents of two segments."""
-    path, other_log = logs(folder)[1:3]
+    path, other_log_file = logs(folder)[1:3]
     file_bytes = path.read_bytes()
-    path.write_bytes(other_log.read_bytes())
-    other_log.write_bytes(file_bytes)
+    path.write_bytes(other_log_file.read_bytes())
+    other_log_file.write_bytes(file_bytes)
 
 
 def _twice(folder: Path) -> None:
