@@ -210,19 +210,19 @@ def _idle_settings_table(rows: Sequence[SettingRow]) -> str:
 
 
 def _settings_table(fields: list[str]) -> str:
-    settings = documentation()
+    setting_by_name = documentation()
     return _table(
         ("Setting", "Kafka's name", "Default", "Unit", "What it does"),
         (
             (
-                f"`{field}`",
+                f"`{field_name}`",
                 f"`{setting.kafka}`" if setting.kafka else "ours alone",
-                _default(field, setting),
+                _default(field_name, setting),
                 setting.unit,
                 setting.reason + (" *(dynamic)*" if _is_dynamic(setting) else ""),
             )
-            for field in fields
-            for setting in [settings[field]]
+            for field_name in fields
+            for setting in [setting_by_name[field_name]]
         ),
     )
 
@@ -234,10 +234,10 @@ def _is_dynamic(setting: Setting) -> bool:
 
 def _default(field_name: str, setting: Setting) -> str:
     field_value = getattr(DEFAULTS, field_name)
-    default = "unset" if field_value is None else f"`{configs.text(field_value)}`"
+    default_text = "unset" if field_value is None else f"`{configs.text(field_value)}`"
     if setting.kafka_default is not msgspec.UNSET:
-        default += f" (Kafka: `{configs.text(setting.kafka_default)}`)"
-    return default
+        default_text += f" (Kafka: `{configs.text(setting.kafka_default)}`)"
+    return default_text
 
 
 def apis_page() -> str | None:
@@ -248,7 +248,7 @@ def apis_page() -> str | None:
     served = shipped_apis(REFERENCE, has_unstable_versions=True, has_telemetry=True).accepted
     rows = []
     for source in sorted(handlers, key=lambda handler: str(handler.constants["API_KEY"]).zfill(3)):
-        title, _, details = source.docstring.partition("\n\n")
+        title, _, details_text = source.docstring.partition("\n\n")
         name, _, summary = _join_lines(title).partition(": ")
         key = source.constants["API_KEY"]
         assert isinstance(key, int)
@@ -259,7 +259,7 @@ def apis_page() -> str | None:
                 name.split(" (")[0],
                 f"{lowest_version}–{highest_version}",
                 summary.rstrip("."),
-                details,
+                details_text,
             )
         )
     return _page(
@@ -274,7 +274,10 @@ def apis_page() -> str | None:
             ("Key", "API", "Versions", "What it does"),
             ((key, f"[{api}](#{api.lower()})", *cells) for key, api, *cells, _details in rows),
         ),
-        *(f"## {api}\n\n{_markdown(details)}" for _key, api, _versions, _summary, details in rows),
+        *(
+            f"## {api}\n\n{_markdown(details_text)}"
+            for _key, api, _versions, _summary, details_text in rows
+        ),
         _unserved_section({int(key) for key, *_ in rows}),
     )
 
@@ -652,7 +655,7 @@ def scenarios_page() -> str | None:
     from txnsim_lab.scenario.catalog import scenarios
     from txnsim_lab.scenario.model import HEALTHY, MODES
 
-    stories = sorted(scenarios().values(), key=lambda story: (story.anomaly, story.aliases))
+    story_scenarios = sorted(scenarios().values(), key=lambda story: (story.anomaly, story.aliases))
     rows = [
         (
             story.anomaly,
@@ -660,7 +663,7 @@ def scenarios_page() -> str | None:
             ", ".join(f"`{alias}`" for alias in story.aliases),
             _join_lines(story.goal),
         )
-        for story in stories
+        for story in story_scenarios
     ]
     cells = [
         (
@@ -676,7 +679,7 @@ def scenarios_page() -> str | None:
                 for mode in MODES
             ),
         )
-        for story in stories
+        for story in story_scenarios
     ]
     return _page(
         "scenarios/",
@@ -834,8 +837,8 @@ def public_api_page() -> str:
         "What is public",
         public_api.INTRODUCTION,
         *(
-            f"## {module}\n\n{_table(public_api.HEAD, public_api.rows(module))}"
-            for module in public_api.sections()
+            f"## {module_name}\n\n{_table(public_api.HEAD, public_api.rows(module_name))}"
+            for module_name in public_api.sections()
         ),
         public_api.SHOWN,
         _table(public_api.HEAD, public_api.shown_rows()),
@@ -1025,7 +1028,9 @@ def _page(source: str, title: str, *sections: str) -> str:
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.strip().replace("|", "\\|") for cell in cells) + " |"
+        return (
+            "| " + " | ".join(cell_text.strip().replace("|", "\\|") for cell_text in cells) + " |"
+        )
 
     return "\n".join([line(head), "|" + " --- |" * len(head), *(line(row) for row in rows)])
 
@@ -1057,9 +1062,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """Those of ``LITERALS`` that it assigns."""
 
 
-def _sources(folder: str) -> Iterator[Source]:
+def _sources(folder_path: str) -> Iterator[Source]:
     """Every module below a folder, in order of path."""
-    for path in sorted((ROOT / folder).rglob("*.py")):
+    for path in sorted((ROOT / folder_path).rglob("*.py")):
         module_tree = ast.parse(path.read_text("utf-8"))
         yield Source(
             path=path.relative_to(ROOT).as_posix(),

@@ -85,11 +85,13 @@ def stage(folder: Path) -> None:
     """Write the documents into a folder, with the links that the site needs."""
     documents = set(pages())
     for page_file in documents:
-        file_text, files = fit_links(page_file, (ROOT / page_file).read_text("utf-8"), documents)
+        file_text, file_by_path = fit_links(
+            page_file, (ROOT / page_file).read_text("utf-8"), documents
+        )
         if page_file.as_posix().startswith(UNSEARCHED):
             file_text = f"---\nsearch:\n  exclude: true\n---\n{file_text}"
         _write(folder / page_file, file_text)
-        for file, target_path in files.items():
+        for file, target_path in file_by_path.items():
             (folder / target_path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, folder / target_path)
     for file_name, as_name in {
@@ -102,7 +104,7 @@ def stage(folder: Path) -> None:
 
 def fit_links(page_file: Path, text: str, documents: set[Path]) -> tuple[str, dict[Path, Path]]:
     """A page with links that fit the site, and the files that it leads to, by their names there."""
-    files: dict[Path, Path] = {}
+    file_by_path: dict[Path, Path] = {}
 
     def link(match: re.Match[str]) -> str:
         picture, label, target = match.groups()
@@ -115,10 +117,10 @@ def fit_links(page_file: Path, text: str, documents: set[Path]) -> tuple[str, di
             if path not in documents:
                 return label
         if path not in documents:
-            files[path] = path
+            file_by_path[path] = path
             if not picture and path.suffix not in SHOWN:
-                files[path] = path.with_name(path.name + AS_TEXT)
-        file_name = os.path.relpath(files.get(path, path), page_file.parent)
+                file_by_path[path] = path.with_name(path.name + AS_TEXT)
+        file_name = os.path.relpath(file_by_path.get(path, path), page_file.parent)
         return f"{picture}[{label}]({file_name}{'#' if anchor else ''}{anchor})"
 
     def story(match: re.Match[str]) -> str:
@@ -140,7 +142,7 @@ def fit_links(page_file: Path, text: str, documents: set[Path]) -> tuple[str, di
         ]
         position = fence.end()
     parts.append(_STORY.sub(story, _LINK.sub(link, text[position:])))
-    return "".join(parts), files
+    return "".join(parts), file_by_path
 
 
 def play(page_file: Path, story: str, run_name: str) -> str:

@@ -60,7 +60,7 @@ def test_links_fit_the_site() -> None:
         "[rules](../sim/txnsim/txn/state.py), [x](b.md#c), [dir](../tests/recipes/streams)\n"
         "A story (`z01 V-`).\n\n```console\n$ txnsim scenario run z05 --mode V+ --armed\n```\n"
     )
-    linked_text, files = docs_site.fit_links(page_file, page_text, {Path("docs/b.md")})
+    linked_text, file_by_path = docs_site.fit_links(page_file, page_text, {Path("docs/b.md")})
     assert linked_text.splitlines() == [
         "[rules](../sim/txnsim/txn/state.py.txt), [x](b.md#c), dir",
         "A story ([`z01 V-`](../simulator/index.html#run=z01&label=V-&take=armed&view=stage)).",
@@ -71,7 +71,7 @@ def test_links_fit_the_site() -> None:
         "",
         "[▶ z05](../simulator/index.html#run=z05&label=V%2B&take=armed&view=stage)",
     ]
-    assert files == {Path("sim/txnsim/txn/state.py"): Path("sim/txnsim/txn/state.py.txt")}
+    assert file_by_path == {Path("sim/txnsim/txn/state.py"): Path("sim/txnsim/txn/state.py.txt")}
 
 
 def test_every_page_for_users_is_in_the_menu() -> None:

@@ -28,5 +28,7 @@ def test_a_picture_is_readable_alone_and_in_both_themes() -> None:
         assert root.find("{http://www.w3.org/2000/svg}title") is not None
         assert "prefers-color-scheme:dark" in text
         assert "The coordinator believes" in text
-        assert all(f"The partition believes: {tp}" in text for tp in picture.tape)
+        assert all(
+            f"The partition believes: {partition_name}" in text for partition_name in picture.tape
+        )
         assert "What happened last" in text

@@ -347,9 +347,9 @@ def killed_tests(folder: Path) -> Iterator[ReaderEnd]:
     process.kill()
     process.wait()
     remaining_children = _wait_for_end(children, 30.0)
-    for child in remaining_children:
+    for child_pid in remaining_children:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
+            os.kill(child_pid, signal.SIGKILL)
     yield ReaderEnd(
         time.monotonic() - begun_s,
         0.0,
@@ -380,12 +380,12 @@ def _run_program(*arguments: str) -> ReaderEnd:
     return await_reader_end(process)
 
 
-def _wait_for_children(pid: int, *, at_least: int) -> list[int]:
+def _wait_for_children(process_id: int, *, at_least: int) -> list[int]:
     deadline_s = time.monotonic() + 60.0
     children: list[int] = []
     while len(children) < at_least and time.monotonic() < deadline_s:
         time.sleep(0.2)
-        task_file = Path(f"/proc/{pid}/task/{pid}/children")
+        task_file = Path(f"/proc/{process_id}/task/{process_id}/children")
         with contextlib.suppress(OSError):
             children = [int(child) for child in task_file.read_text().split()]
     time.sleep(3.0)  # let them start their simulators
@@ -395,9 +395,11 @@ def _wait_for_children(pid: int, *, at_least: int) -> list[int]:
 def _wait_for_end(pids: list[int], limit_s: float) -> list[int]:
     """The processes that are still there after a while."""
     deadline_s = time.monotonic() + limit_s
-    while time.monotonic() < deadline_s and any(Path(f"/proc/{pid}").exists() for pid in pids):
+    while time.monotonic() < deadline_s and any(
+        Path(f"/proc/{process_id}").exists() for process_id in pids
+    ):
         time.sleep(0.2)
-    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    return [process_id for process_id in pids if Path(f"/proc/{process_id}").exists()]
 
 
 SPARK_MIB_MAX: Final = 1_500.0

@@ -115,9 +115,9 @@ def main(ticks: str, arguments: list[str]) -> int:
         shared_memory = mmap.mmap(file.fileno(), TICKS.size)
     run = real_world_module.run
 
-    async def ticking(main: Coroutine[Any, Any, Any]) -> Any:
+    async def ticking(main_coroutine: Coroutine[Any, Any, Any]) -> Any:
         Ticker(shared_memory)
-        return await main
+        return await main_coroutine
 
     vars(real_world_module)["run"] = lambda main: run(ticking(main))
     return int(program_module.main(arguments))

@@ -55,7 +55,7 @@ def test_a_search_finds_exactly_what_was_left_open(cache: Path) -> None:
         new_session=no_session,
         progress=lambda _: None,
     )
-    hanging = {
+    hanging_transactions = {
         UnendedTransaction(
             partition=finding.partition,
             producer_id=finding.producer_id,
@@ -64,7 +64,7 @@ def test_a_search_finds_exactly_what_was_left_open(cache: Path) -> None:
         )
         for finding in report.findings
     }
-    assert hanging == set(log.strays)
+    assert hanging_transactions == set(log.strays)
     assert sum(stray.is_hanging for stray in log.strays) == SCALE.hanging
     assert len(log.strays) == SCALE.hanging + SCALE.alive
 
@@ -72,9 +72,9 @@ def test_a_search_finds_exactly_what_was_left_open(cache: Path) -> None:
 def test_what_is_made_is_made_once(cache: Path) -> None:
     first_log = log_data.make_small_batches_log(SCALE)
     segment = min(Path(first_log.directory).glob("orders-0/*.log"))
-    modified_ns = segment.stat().st_mtime_ns
+    modified_at_ns = segment.stat().st_mtime_ns
     assert log_data.make_small_batches_log(SCALE) == first_log
-    assert segment.stat().st_mtime_ns == modified_ns
+    assert segment.stat().st_mtime_ns == modified_at_ns
 
 
 def test_large_batches_are_sound(cache: Path) -> None:

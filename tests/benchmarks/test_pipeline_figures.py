@@ -108,8 +108,8 @@ def test_costs_are_told_with_their_rate() -> None:
 
 
 def test_figures_are_put_in_their_place_on_the_page_again_and_again() -> None:
-    page = PAGE_FILE.read_text("utf-8")
-    monday_page = figures.replace_section(page, "measured on a Monday\n")
+    page_text = PAGE_FILE.read_text("utf-8")
+    monday_page = figures.replace_section(page_text, "measured on a Monday\n")
     tuesday_page = figures.replace_section(monday_page, "measured on a Tuesday\n")
     assert "Monday" not in tuesday_page
     assert figures.replace_section(tuesday_page, "measured on a Monday\n") == monday_page

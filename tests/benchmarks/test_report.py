@@ -68,7 +68,7 @@ def test_nothing_is_compared_with_zero(
 
 
 @pytest.mark.parametrize(
-    ("figure", "figure_value", "ratio", "expected"),
+    ("figure", "figure_value", "ratio", "is_expected"),
     [
         (MORE, 1.0, 2.0, True),
         (MORE, 1.0, 1.99, False),
@@ -80,9 +80,9 @@ def test_nothing_is_compared_with_zero(
     ],
 )
 def test_a_target_is_met_by_ratio_and_by_value(
-    figure: Figure, figure_value: float, ratio: float | None, expected: bool | None
+    figure: Figure, figure_value: float, ratio: float | None, is_expected: bool | None
 ) -> None:
-    assert report.meets_target(figure, value=figure_value, ratio=ratio) is expected
+    assert report.meets_target(figure, value=figure_value, ratio=ratio) is is_expected
 
 
 def test_rows_compare_each_server_with_apache_kafka() -> None:
@@ -111,10 +111,10 @@ def test_the_table_shows_median_range_ratio_target_and_verdict() -> None:
         "apache": {figures.START_KEY: [2000.0], figures.FETCH_KEY: [1234.5]},
         "txnsim": {figures.START_KEY: [400.0, 500.0, 410.0]},
     }
-    head, _, start, fetch = report.format_table(
+    head_text, _, start, fetch = report.format_table(
         report.compare_figures(samples), list(samples)
     ).splitlines()
-    assert head.split() == ["figure", "unit", "apache", "txnsim", "txnsim", "×", "target"]
+    assert head_text.split() == ["figure", "unit", "apache", "txnsim", "txnsim", "×", "target"]
     assert "2,000" in start
     assert "410 (400–500)" in start
     assert "4.88" in start

@@ -102,7 +102,7 @@ def test_a_place_that_is_not_there_is_said_without_advice(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("error", "problem"),
+    ("error", "problem_text"),
     [
         pytest.param(
             UnicodeDecodeError("utf-8", b"ab\xff", 2, 3, "invalid start byte"),
@@ -125,9 +125,9 @@ def test_a_place_that_is_not_there_is_said_without_advice(tmp_path: Path) -> Non
     ],
 )
 def test_a_problem_is_told_with_what_to_do_and_without_numbers(
-    error: Exception, problem: str
+    error: Exception, problem_text: str
 ) -> None:
-    assert problem_of(error) == problem
+    assert problem_of(error) == problem_text
 
 
 def test_a_folder_that_can_t_be_made_is_no_bug() -> None:
@@ -299,9 +299,9 @@ class Odd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def said(value: object, kind: type = FaultRule) -> list[str]:
-    with pytest.raises(WrongValueError) as refusal:
+    with pytest.raises(WrongValueError) as error_info:
         convert_value(value, kind)
-    return str(refusal.value).splitlines()
+    return str(error_info.value).splitlines()
 
 
 def test_what_is_right_is_converted() -> None:
@@ -323,7 +323,7 @@ def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "expected"),
+    ("change", "expected_text"),
     [
         ({"action": {}}, "action: do is missing; there are: "),
         ({"action": {"do": "delay"}}, "action: delay_ms is missing"),
@@ -344,13 +344,13 @@ def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
         ({"probability": 2}, "probability is 2"),
     ],
 )
-def test_each_kind_of_mistake(change: dict[str, object], expected: str) -> None:
+def test_each_kind_of_mistake(change: dict[str, object], expected_text: str) -> None:
     (line,) = said({**HELD, **change})
-    assert line.startswith(expected), line
+    assert line.startswith(expected_text), line
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
+    ("value", "expected_text"),
     [
         ({"word": "c"}, "word: no value 'c'; there are: a, b"),
         ({"word": 1}, "word: "),
@@ -362,8 +362,8 @@ def test_each_kind_of_mistake(change: dict[str, object], expected: str) -> None:
         ([], "expected fields, as NAME: VALUE, found []"),
     ],
 )
-def test_other_types(value: object, expected: str) -> None:
-    assert said(value, Odd)[0].startswith(expected)
+def test_other_types(value: object, expected_text: str) -> None:
+    assert said(value, Odd)[0].startswith(expected_text)
 
 
 def test_an_element_of_a_list_is_told_by_its_id_too() -> None:

@@ -77,8 +77,8 @@ def test_every_value_is_frozen_and_named_by_keyword(struct: type[msgspec.Struct]
     assert positional == list(IN_ORDER.get(struct, ()))
 
 
-def _keyword_only(struct: type[msgspec.Struct], field: str) -> bool:
-    kind = inspect.signature(struct).parameters[field].kind
+def _keyword_only(struct: type[msgspec.Struct], field_name: str) -> bool:
+    kind = inspect.signature(struct).parameters[field_name].kind
     return kind is inspect.Parameter.KEYWORD_ONLY
 
 
@@ -132,11 +132,11 @@ def test_ids_go_where_java_hash_codes_send_them(coordinated_id: str, of_50: int,
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "expected_number"),
     [("", 0), ("a", 97), ("polygenelubricants", -(2**31)), ("my-txn-id", 1_405_732_511)],
 )
-def test_hash_codes_are_javas(text: str, expected: int) -> None:
-    assert java_hash(text) == expected
+def test_hash_codes_are_javas(text: str, expected_number: int) -> None:
+    assert java_hash(text) == expected_number
 
 
 def test_the_order_of_a_hash_set_is_javas() -> None:

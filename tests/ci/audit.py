@@ -76,8 +76,10 @@ def requirements(project_folder: Path = ROOT / "pyproject.toml") -> list[Require
     """
     table = tomllib.loads(project_folder.read_text())["project"]
     extras = table.get("optional-dependencies", {}).values()
-    every = [Requirement(text) for group in (table["dependencies"], *extras) for text in group]
-    return [requirement for requirement in every if requirement.name != table["name"]]
+    all_requirements = [
+        Requirement(text) for group in (table["dependencies"], *extras) for text in group
+    ]
+    return [requirement for requirement in all_requirements if requirement.name != table["name"]]
 
 
 def unbounded_requirements(declared_requirements: Iterable[Requirement]) -> list[str]:
@@ -98,9 +100,9 @@ def installed_distributions(
 ) -> dict[str, importlib.metadata.Distribution]:
     """The installed distributions that the requirements need, directly or not."""
     distributions: dict[str, importlib.metadata.Distribution] = {}
-    todo = list(declared_requirements)
-    while todo:
-        requirement = todo.pop()
+    remaining_requirements = list(declared_requirements)
+    while remaining_requirements:
+        requirement = remaining_requirements.pop()
         distribution_name = re.sub(r"[-_.]+", "-", requirement.name).lower()
         if distribution_name in distributions or not _applies(requirement, {""}):
             continue
@@ -109,7 +111,9 @@ def installed_distributions(
         except importlib.metadata.PackageNotFoundError:
             continue  # an extra that this environment does not have
         needs = map(Requirement, distributions[distribution_name].requires or ())
-        todo += [need for need in needs if _applies(need, requirement.extras or {""})]
+        remaining_requirements += [
+            need for need in needs if _applies(need, requirement.extras or {""})
+        ]
     return distributions
 
 
@@ -147,9 +151,9 @@ def judge_licences(distributions: Mapping[str, importlib.metadata.Distribution])
     for distribution_name, distribution in sorted(distributions.items()):
         fields = ("License-Expression", "License")
         licence_fields = {
-            field: distribution.metadata[field]
-            for field in fields
-            if field in distribution.metadata
+            field_name: distribution.metadata[field_name]
+            for field_name in fields
+            if field_name in distribution.metadata
         }
         licence_names = licences(licence_fields, distribution.metadata.get_all("Classifier") or ())
         if all(map(is_permissive, licence_names)):
@@ -173,10 +177,10 @@ def judge_licences(distributions: Mapping[str, importlib.metadata.Distribution])
     return lines
 
 
-def judge_vulnerabilities(report: str) -> list[AuditLine]:
+def judge_vulnerabilities(report_text: str) -> list[AuditLine]:
     """What ``pip-audit --format json`` has said."""
     lines, audited_count = [], 0
-    for dependency in json.loads(report)["dependencies"]:
+    for dependency in json.loads(report_text)["dependencies"]:
         if "skip_reason" in dependency:
             lines.append(
                 AuditLine(AuditResult.OPEN, f"{dependency['name']}: {dependency['skip_reason']}")
@@ -198,14 +202,22 @@ def ask_vulnerabilities(
     distributions: Mapping[str, importlib.metadata.Distribution],
 ) -> list[AuditLine]:
     """Run ``pip-audit`` in an environment of its own."""
-    with tempfile.TemporaryDirectory(prefix="txnsim-audit-") as folder:
-        home = Path(folder)
+    with tempfile.TemporaryDirectory(prefix="txnsim-audit-") as folder_path:
+        home = Path(folder_path)
         venv.create(home / "venv", with_pip=True)
-        python = str(home / "venv" / "bin" / "python")
-        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "pip-audit"]
+        python_program = str(home / "venv" / "bin" / "python")
+        pip = [
+            python_program,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "-q",
+            "pip-audit",
+        ]
         pins_file = home / "pins.txt"
         audit = [
-            python,
+            python_program,
             "-m",
             "pip_audit",
             "--requirement",

@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def ask_under_load(question: str, load: Load) -> dict[str, Any]:
     KEPT.mkdir(parents=True, exist_ok=True)
-    first_look = load.wait()
+    first_look_index = load.wait()
     started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     begun_s = time.monotonic()
     program_result = run(QUESTIONS[question], deadline=Deadline(TOO_LATE_MINUTES))
@@ -105,7 +105,7 @@ def ask_under_load(question: str, load: Load) -> dict[str, Any]:
         "begun": started_at,
         "seconds": round(seconds),
         "wanted_load": load.wanted_load,
-        "load": round(load.mean(first_look), 1),
+        "load": round(load.mean(first_look_index), 1),
         "ok": is_ok,
     }
     if not is_ok:

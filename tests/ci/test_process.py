@@ -58,7 +58,7 @@ def test_a_step_is_judged_by_its_exit_status() -> None:
 
 
 @pytest.mark.parametrize(
-    ("report", "reason"),
+    ("report_text", "reason"),
     [
         (
             "real: exit status 1\n  E  assert\nFAILED a::b - assert\n1 failed",
@@ -69,8 +69,8 @@ def test_a_step_is_judged_by_its_exit_status() -> None:
         ("", ""),
     ],
 )
-def test_the_first_failure_is_told_in_one_line(report: str, reason: str) -> None:
-    assert PartOutcome(0, 1, report).reason == reason
+def test_the_first_failure_is_told_in_one_line(report_text: str, reason: str) -> None:
+    assert PartOutcome(0, 1, report_text).reason == reason
 
 
 def test_verdicts_add_up_with_their_reports() -> None:

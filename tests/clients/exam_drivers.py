@@ -32,17 +32,17 @@ SHARING_SINCE: Final = "4.2"
 """kafka-clients with share consumers that acknowledge and renew."""
 
 
-def python_driver(library: str, version: str = "") -> list[str]:
+def python_driver(library_name: str, version: str = "") -> list[str]:
     """Return the driver of a Python library, as installed here or in another version."""
-    program = [sys.executable, str(SOURCE_FOLDER / f"{library}_driver.py")]
+    program = [sys.executable, str(SOURCE_FOLDER / f"{library_name}_driver.py")]
     if not version:
         return program
-    target_path = CACHE / "exam-python" / f"{library}-{version}"
+    target_path = CACHE / "exam-python" / f"{library_name}-{version}"
     with hold_lock(CACHE / "exam-python.lock"):
         if not target_path.exists():
             pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-            requirement = ["--no-deps", "--target", str(target_path), f"{library}=={version}"]
-            output_of([*pip, *requirement], f"{library} failed", ForeignClientError)
+            requirement = ["--no-deps", "--target", str(target_path), f"{library_name}=={version}"]
+            output_of([*pip, *requirement], f"{library_name} failed", ForeignClientError)
     return ["env", f"PYTHONPATH={target_path}", *program]
 
 
@@ -58,16 +58,16 @@ def java_driver(release: str) -> list[str]:
     return [*JAVA, "-cp", f"{class_directory}{os.pathsep}{libs_directory}/*", "ExamDriver"]
 
 
-def node_driver(program: str, library: str) -> list[str]:
+def node_driver(program: str, library_name: str) -> list[str]:
     """Return the driver of a library that npm brings, in the client matrix's version."""
-    modules_folder = node_modules(library)
+    modules_folder = node_modules(library_name)
     environment = ["env", f"--chdir={modules_folder.parent}", f"NODE_PATH={modules_folder}"]
     return [*environment, node_of(modules_folder), str(SOURCE_FOLDER / program)]
 
 
-def rust_driver(library: str) -> list[str]:
+def rust_driver(library_name: str) -> list[str]:
     """Return the driver of a crate; cargo knows by itself what is to be built."""
-    target_path, package = CACHE / "rust" / "exam", f"exam-{library}"
+    target_path, package = CACHE / "rust" / "exam", f"exam-{library_name}"
     build = [toolchain("cargo", "Rust 1.95 with cargo"), "build", "--quiet", "--package", package]
     with hold_lock(CACHE / "rust.lock"):
         command = [*build, "--target-dir", str(target_path)]

@@ -13,7 +13,7 @@ from tests.support.foreign_clients import ForeignClientError, toolchain
 SOURCE_FOLDER: Final = REPOSITORY / "helpers" / "exam" / "go"
 
 
-def go_driver(program: str, *, module: str = "", version: str = "") -> Path:
+def go_driver(program: str, *, module_name: str = "", version: str = "") -> Path:
     """Path of a driver.
 
     Args:
@@ -36,10 +36,10 @@ def go_driver(program: str, *, module: str = "", version: str = "") -> Path:
             shutil.copytree(SOURCE_FOLDER, copied_path, dirs_exist_ok=True)
             commands = [[go, "build", "-o", str(target_path), f"./{program}"]]
             if version:
-                import_path = _import_path(module, version)
+                import_path = _import_path(module_name, version)
                 for source_path in (copied_path / program).glob("*.go"):
                     source_text = re.sub(
-                        rf'"{re.escape(module)}(/v\d+)?\b',
+                        rf'"{re.escape(module_name)}(/v\d+)?\b',
                         f'"{import_path}',
                         source_path.read_text(),
                     )
@@ -50,7 +50,7 @@ def go_driver(program: str, *, module: str = "", version: str = "") -> Path:
     return target_path
 
 
-def _import_path(module: str, version: str) -> str:
+def _import_path(module_name: str, version: str) -> str:
     """What a program imports: from 2 on the major version is part of it."""
     major = version.partition(".")[0]
-    return module if major in ("0", "1") else f"{module}/v{major}"
+    return module_name if major in ("0", "1") else f"{module_name}/v{major}"

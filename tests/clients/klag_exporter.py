@@ -92,10 +92,10 @@ async def lags(address: str, *, topic_count: int) -> dict[str, int]:
     async with asyncio.timeout(60), httpx.AsyncClient() as client:
         while True:
             try:
-                metrics = (await client.get(address)).text
+                metrics_text = (await client.get(address)).text
             except httpx.TransportError:
-                metrics = ""  # it does not listen yet
-            by_topic = {topic: int(lag) for topic, lag in LAG.findall(metrics)}
+                metrics_text = ""  # it does not listen yet
+            by_topic = {topic: int(lag) for topic, lag in LAG.findall(metrics_text)}
             if len(by_topic) >= topic_count:
                 return by_topic
             await asyncio.sleep(PAUSE_S)

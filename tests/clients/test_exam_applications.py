@@ -67,8 +67,10 @@ async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) ->
         run_exporter(program_file, kafka.bootstrap, tmp_path) as address,
     ):
         lag_by_topic = await lags(address, topic_count=len(expected))
-    answers = [ReaderStatement(topic=topic, lag=lag) for topic, lag in lag_by_topic.items()]
-    [miss] = misses(expected, answers)
+    reader_statements = [
+        ReaderStatement(topic=topic, lag=offset_lag) for topic, offset_lag in lag_by_topic.items()
+    ]
+    [miss] = misses(expected, reader_statements)
     assert miss.startswith("open: lag 3; expected: 0.")
 
 
@@ -83,9 +85,9 @@ async def test_sparks_connector_reads_what_is_committed(tmp_path: Path) -> None:
         )
         output, _ = await process.communicate()
     assert process.returncode == 0
-    answers = [
+    reader_statements = [
         msgspec.json.decode(printed_line, type=ReaderStatement)
         for printed_line in output.splitlines()
     ]
-    assert all(reader_statement.values is not None for reader_statement in answers)
-    assert list(misses(expected, answers)) == []
+    assert all(reader_statement.values is not None for reader_statement in reader_statements)
+    assert list(misses(expected, reader_statements)) == []

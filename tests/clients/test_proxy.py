@@ -97,14 +97,14 @@ def test_readers_that_do_not_read_cost_bounded_memory(version: int, bound_mb: in
         for _ in range(MEGABYTES):
             writer.socket.sendall(encode_produce_frame(bytes(BATCH_BYTES - 200)))
             writer.read_answer()
-        before_kb = proxy.memory_kb
+        memory_before_kb = proxy.memory_kb
         readers = [BlockingConnection(proxy.bootstrap) for _ in range(READERS)]
         for reader in readers:
             for _ in range(REQUESTS):
                 reader.socket.sendall(
                     encode_fetch_frame(version, 0, topic_id if version > 12 else None)
                 )
-        grown_mb = (_steady(lambda: proxy.memory_kb) - before_kb) / 1_024
+        grown_mb = (_steady(lambda: proxy.memory_kb) - memory_before_kb) / 1_024
         sizes = [reader.read_answer() for reader in readers for _ in range(REQUESTS)]
         for connection in (writer, *readers):
             connection.socket.close()
@@ -115,9 +115,9 @@ def test_readers_that_do_not_read_cost_bounded_memory(version: int, bound_mb: in
 def _steady(measure_kb: Callable[[], int]) -> int:
     """The highest value, once it has stood for a while."""
     end_s = time.monotonic() + PATIENCE_S
-    highest_kb, steady_since_s = measure_kb(), time.monotonic()
+    highest_memory_kb, steady_since_s = measure_kb(), time.monotonic()
     while time.monotonic() < min(end_s, steady_since_s + STEADY_S):
         time.sleep(0.05)
-        if (current_kb := measure_kb()) > highest_kb + 256:
-            highest_kb, steady_since_s = current_kb, time.monotonic()
-    return highest_kb
+        if (current_kb := measure_kb()) > highest_memory_kb + 256:
+            highest_memory_kb, steady_since_s = current_kb, time.monotonic()
+    return highest_memory_kb

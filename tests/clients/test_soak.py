@@ -83,7 +83,7 @@ async def test_closed_connections_leave_nothing() -> None:
 
 async def _expect_nothing_kept(sim: SimCluster, work: Callable[[], Awaitable[None]]) -> None:
     """Do the work twice; the first time creates the objects that are made only once."""
-    tasks_before = len(asyncio.all_tasks())
+    task_count_before = len(asyncio.all_tasks())
     await work()
     objects_before = await _objects_when_idle(sim)
     await work()
@@ -91,7 +91,7 @@ async def _expect_nothing_kept(sim: SimCluster, work: Callable[[], Awaitable[Non
     assert objects_after - objects_before <= SLACK_OBJECTS, (
         f"{objects_before} objects, then {objects_after}"
     )
-    assert len(asyncio.all_tasks()) == tasks_before
+    assert len(asyncio.all_tasks()) == task_count_before
 
 
 async def _objects_when_idle(sim: SimCluster) -> int:

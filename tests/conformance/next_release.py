@@ -56,21 +56,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, metavar="FILE", help="of answers: resume from there")
     options = parser.parse_args(arguments)
     parts = options.part or [*PARTS, "answers"]
-    for name, facts in PARTS.items():
+    for name, read_facts in PARTS.items():
         if name in parts:
-            lines = list(changes(facts(options.older), facts(options.newer)))
+            lines = list(changes(read_facts(options.older), read_facts(options.newer)))
             sys.stdout.write(f"{name}: {len(lines)} changes\n")
             sys.stdout.writelines(f"  {line}\n" for line in lines)
             sys.stdout.flush()
     if "answers" in parts:
-        sides = releases.two_real(options.older, options.newer)
+        open_sides = releases.two_real(options.older, options.newer)
         comparison = releases.ReleaseComparison(options.keep)
         for compared_case in releases.compared_cases(
-            sides, choose_cases([]), [LEVEL], labels_done=comparison.plays
+            open_sides, choose_cases([]), [LEVEL], labels_done=comparison.plays
         ):
             comparison.add(compared_case)
         for compared_story in releases.compared_stories(
-            sides, [], [LEVEL], labels_done=comparison.plays
+            open_sides, [], [LEVEL], labels_done=comparison.plays
         ):
             comparison.add(compared_story)
     return 0

@@ -87,14 +87,16 @@ def main(arguments: Sequence[str]) -> int:
             rows[broker.name] = _row(broker, _ask_conformance(broker, address))
         row = rows[broker.name]
         _keep(rows)
-        counts = f"{row.passed} passed, {row.differs} differ, {row.not_applicable} do not apply"
-        say(f"{row.broker}: {counts}")
+        counts_text = (
+            f"{row.passed} passed, {row.differs} differ, {row.not_applicable} do not apply"
+        )
+        say(f"{row.broker}: {counts_text}")
     return 0
 
 
 def _keep(rows: Mapping[str, Row]) -> None:
-    ordered = [rows[broker.name] for broker in BROKERS if broker.name in rows]
-    KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
+    ordered_rows = [rows[broker.name] for broker in BROKERS if broker.name in rows]
+    KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(ordered_rows), indent=1) + b"\n")
 
 
 def kept_rows() -> list[Row]:
@@ -156,8 +158,8 @@ def _txnsim() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _kfake() -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as folder:
-        ready_file = Path(folder, "ready.json")
+    with tempfile.TemporaryDirectory() as folder_path:
+        ready_file = Path(folder_path, "ready.json")
         command = [
             str(build_go_program("kfake")),
             "--brokers",

@@ -63,7 +63,7 @@ def play(
     operation_count: int,
     play_count: int = PLAYS_PER_SEED,
     shrink_count: int = SHRINKS,
-    missing: Missing = cells.cells_not_visited,
+    find_missing: Missing = cells.cells_not_visited,
     reports_progress: bool = False,
     keeps_plays: bool = False,
 ) -> Result:
@@ -91,7 +91,7 @@ def play(
     result = session.result
     result.recorded_plays = [] if keeps_plays else None
     number, differences_told = seed, 0
-    while not has_ended(result, operation_count, missing):
+    while not has_ended(result, operation_count, find_missing):
         session.play(number)
         number += 1
         result.seconds = time.monotonic() - begun_s
@@ -106,13 +106,13 @@ def play(
     return result
 
 
-def has_ended(result: Result, operation_count: int, missing: Missing) -> bool:
+def has_ended(result: Result, operation_count: int, find_missing: Missing) -> bool:
     """Whether ``operations`` were played, and a long play has visited every cell."""
     if len(result.differences) >= DIFFERENCES_MAX:
         return True
     if operation_count < LONG_PLAY or result.operations >= LONGER_MAX * operation_count:
         return result.operations >= operation_count
-    return result.operations >= operation_count and not any(missing(result))
+    return result.operations >= operation_count and not any(find_missing(result))
 
 
 def missing_anywhere(earlier_results: Sequence[Result], result: Result) -> Iterator[str]:
@@ -220,7 +220,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 operation_count=parsed_arguments.operations,
                 play_count=parsed_arguments.plays,
                 shrink_count=parsed_arguments.shrink,
-                missing=partial(missing_anywhere, results) if is_last else cells.cells_not_visited,
+                find_missing=partial(missing_anywhere, results)
+                if is_last
+                else cells.cells_not_visited,
                 reports_progress=True,
                 keeps_plays=parsed_arguments.keep is not None,
             )

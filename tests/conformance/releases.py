@@ -167,12 +167,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compares_everything = not options.case and not options.story
     accepted = ACCEPTED if Release.line_of(release.name) < SAME_SINCE else ALWAYS_ACCEPTED
     compared = ReleaseComparison(options.keep, accepted)
-    sides = partial(both, release)
+    open_sides = partial(both, release)
     if compares_everything or options.case:
         cases = [case for case in choose_cases(options.case) if feature or not _moves_level(case)]
         surroundings = PlaySurroundings(offered_versions=offered_by(release))
         for comparison in compared_cases(
-            sides,
+            open_sides,
             cases,
             transaction_versions,
             labels_done=compared.plays,
@@ -181,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             compared.add(comparison)
     if compares_everything or options.story:
         for comparison in compared_stories(
-            sides, options.story, transaction_versions, labels_done=compared.plays
+            open_sides, options.story, transaction_versions, labels_done=compared.plays
         ):
             compared.add(comparison)
     difference_counts = [
@@ -260,7 +260,7 @@ def offered_by(release: Release) -> dict[str, tuple[int, int]]:
 
 
 def compared_cases(
-    sides: Sides,
+    open_sides: Sides,
     cases_chosen: Sequence[Case],
     transaction_versions: Sequence[int],
     *,
@@ -280,20 +280,20 @@ def compared_cases(
             if not cases_left:
                 continue
             cases_left.sort(key=lambda case: case.plays_alone)  # as they are played
-            with sides(config, transaction_version) as addresses:
+            with open_sides(config, transaction_version) as addresses:
                 for handful_start in range(0, len(cases_left), HANDFUL):
-                    handful = cases_left[handful_start : handful_start + HANDFUL]
+                    few_cases = cases_left[handful_start : handful_start + HANDFUL]
                     expected, plays_found = (
-                        _play_handful(handful, address, transaction_version, surroundings)
+                        _play_handful(few_cases, address, transaction_version, surroundings)
                         for address in addresses
                     )
-                    for case in handful:
+                    for case in few_cases:
                         label = _label(case.id, transaction_version)
                         yield ComparedPlay(label, _unlike(expected[case.id], plays_found[case.id]))
 
 
 def compared_stories(
-    sides: Sides,
+    open_sides: Sides,
     story_names: Sequence[str],
     transaction_versions: Sequence[int],
     *,
@@ -309,7 +309,7 @@ def compared_stories(
         stories = {label: story for label, story in stories.items() if label not in labels_done}
         if not stories:
             continue
-        with sides(config, transaction_version) as addresses:
+        with open_sides(config, transaction_version) as addresses:
             for label, story in stories.items():
                 expected_transcript, transcript_found = (
                     _play_story(story, address, transaction_version) for address in addresses
@@ -384,11 +384,11 @@ def _play_handful(
     handful: Sequence[Case], address: str, transaction_version: int, surroundings: PlaySurroundings
 ) -> dict[str, Play | str]:
     plays_by_case: dict[str, Play | str] = {}
-    for case, outcome in play_all(
+    for case, outcome_future in play_all(
         handful, RunningTarget(address), transaction_version, surroundings=surroundings
     ):
-        failure = outcome.exception()
-        plays_by_case[case.id] = outcome.result() if failure is None else f"{failure}"
+        failure = outcome_future.exception()
+        plays_by_case[case.id] = outcome_future.result() if failure is None else f"{failure}"
         if case.text.alone and transaction_version:
             finalize_level(address, transaction_version)
     return plays_by_case

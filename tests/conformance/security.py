@@ -79,8 +79,8 @@ def _described_group(guarded_broker: GuardedBroker) -> Any:
     )
     answers_seen = []
     describe_acl = acl(GROUP, "shown", AclOperation.DESCRIBE)
-    for rights in ([], [DESCRIBE_ORDERS]):
-        guarded_broker.allow(describe_acl, *rights)
+    for acl_bindings in ([], [DESCRIBE_ORDERS]):
+        guarded_broker.allow(describe_acl, *acl_bindings)
         answer = guarded_broker.guest("ConsumerGroupDescribe", 1, {"group_ids": ["shown"]})
         answers_seen.append(guarded_broker.plainly(answer, api="ConsumerGroupDescribe"))
     return answers_seen
@@ -105,8 +105,8 @@ def _described_transaction(guarded_broker: GuardedBroker) -> Any:
     )
     describe_acl = acl(ResourceType.TRANSACTIONAL_ID, "ongoing", AclOperation.DESCRIBE)
     answers_seen = []
-    for rights in ([], [DESCRIBE_ORDERS]):
-        guarded_broker.allow(describe_acl, *rights)
+    for acl_bindings in ([], [DESCRIBE_ORDERS]):
+        guarded_broker.allow(describe_acl, *acl_bindings)
         for api, version, values in (
             ("DescribeTransactions", 0, {"transactional_ids": ["ongoing"]}),
             ("ListTransactions", 1, {"duration_filter": -1}),

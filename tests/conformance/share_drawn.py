@@ -126,8 +126,8 @@ class DrawnShares:
             self._delete: 0.7,
         }
         for _ in range(_MOVES):
-            (move,) = random_source.choices(tuple(moves), tuple(moves.values()))
-            move()
+            (move_leader,) = random_source.choices(tuple(moves), tuple(moves.values()))
+            move_leader()
         self._share_fetch(self._sharers[0])
         self._describe_groups()
         self._end()

@@ -56,13 +56,13 @@ class Side:
         """The topic id that this broker gave to a topic."""
         return self._topic_ids[topic_name]
 
-    def number(self, pid: int) -> int:
+    def number(self, producer_id: int) -> int:
         """The number of a producer id of this broker; a new id gets the next number."""
-        if pid not in self._pids:
-            self._pids.append(pid)
-            if pid == self._newest_pid:
+        if producer_id not in self._pids:
+            self._pids.append(producer_id)
+            if producer_id == self._newest_pid:
                 self.acts.append(("number_newest_pid",))
-        return self._pids.index(pid)
+        return self._pids.index(producer_id)
 
     def number_newest_pid(self) -> None:
         """Give the producer id of the newest answer the next number."""

@@ -245,12 +245,12 @@ class Stage:
     ) -> int | None:
         if operation.api == "EndTxn" and operation.version < 5:
             return None if producer is None or producer.current is None else producer.current.pid
-        pid = self._equal_number(real, ours)
+        producer_id = self._equal_number(real, ours)
         if producer is None:
             producer = Producer(None, timeout_ms=0, style="mixed")
             self.world.loose.append(producer)
-        producer.takes(Identity(pid, real.producer_epoch))
-        return pid
+        producer.takes(Identity(producer_id, real.producer_epoch))
+        return producer_id
 
     def _equal_number(self, real: Any, ours: Any) -> int:
         numbers = [

@@ -76,8 +76,8 @@ class DrawnPlay:
             self._invalid: 2,
         }
         for _ in range(_MOVES):
-            (move,) = random_source.choices(tuple(moves), tuple(moves.values()))
-            move()
+            (move_leader,) = random_source.choices(tuple(moves), tuple(moves.values()))
+            move_leader()
         plays.desc(self._group)
         self._clean_topics()
 
@@ -398,7 +398,7 @@ class DrawnPlay:
             member_name,
             epoch,
             topic=self._any_topic(),
-            instance=random_source.choice((None, None, "i1"))
+            instance_id=random_source.choice((None, None, "i1"))
             if member is None
             else member.kept.get("instance_id"),
             version=random_source.choice((3, 5)),

@@ -130,7 +130,7 @@ def fuzz(
     _dictionary(work_folder).write_text(dictionary_lines)
     begun_s = time.monotonic()
     inputs_done, slowest_ms, most_mib = 0, 0.0, 0.0
-    coverage, problem = (0, 0, 0), ""
+    coverage, problem_text = (0, 0, 0), ""
 
     def tell(running_inputs: int) -> None:
         on_progress(f"{name}: {inputs_done + running_inputs} inputs")
@@ -160,7 +160,7 @@ def fuzz(
             coverage = tuple(int(number) for number in coverage_lines[-1].groups())  # type: ignore[assignment]
         if code == 0:
             break
-        problem = _last_line(work_folder / "output")
+        problem_text = _last_line(work_folder / "output")
         if not task_inputs:
             break
     if begin_folder is not folder:
@@ -177,7 +177,7 @@ def fuzz(
         most_mib=most_mib,
         figures=msgspec.json.decode(figures_file.read_bytes()) if figures_file.exists() else {},
         finds=tuple(_finds(name, work_folder)),
-        trouble=problem,
+        trouble=problem_text,
     )
 
 

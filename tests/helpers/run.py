@@ -53,7 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = parser.parse_args(argv).language or list(LANGUAGES)
     # Side by side: most of their time they wait for simulators to start, or for clients' timeouts.
     with ThreadPoolExecutor(max_workers=len(names)) as lane_pool:
-        outcomes = [outcome for of_lane in lane_pool.map(_outcomes, names) for outcome in of_lane]
+        outcomes = [
+            is_success for of_lane in lane_pool.map(_outcomes, names) for is_success in of_lane
+        ]
     _print_outcome(
         f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", has_passed=True
     )
@@ -115,7 +117,7 @@ def _go() -> list[Step]:
 
 
 def _node() -> list[Step]:
-    node, npm = _tool("node", "Node.js 20, with npm"), _tool("npm", "Node.js 20, with npm")
+    node_name, npm = _tool("node", "Node.js 20, with npm"), _tool("npm", "Node.js 20, with npm")
     project_folder = _copy_helper("node")
     install_options = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
     # Not the folder: tests below it need libraries that are installed for another part of CI.
@@ -124,8 +126,10 @@ def _node() -> list[Step]:
     )
     return [
         Step("node: install", (npm, "install", *install_options), project_folder / "examples"),
-        Step("node: the helper's own tests", (node, "--test", *tests), project_folder),
-        Step("node: examples with KafkaJS", (node, "--test", "."), project_folder / "examples"),
+        Step("node: the helper's own tests", (node_name, "--test", *tests), project_folder),
+        Step(
+            "node: examples with KafkaJS", (node_name, "--test", "."), project_folder / "examples"
+        ),
         Step(
             "node: install vitest",
             (npm, "install", *install_options),

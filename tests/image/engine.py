@@ -240,9 +240,9 @@ class Container:
 
     def execute(self, command: Sequence[str]) -> tuple[int, bytes]:
         """Run a command inside, as the container's user: its status, and what it printed."""
-        user, _, group = (self.image.user or "0:0").partition(":")
+        user_name, _, group = (self.image.user or "0:0").partition(":")
         enter = ("nsenter", "--target", str(self._inside), "--net", "--mount", "--pid", "--root")
-        enter_command = (*enter, "--wd", "--setuid", user, "--setgid", group)
+        enter_command = (*enter, "--wd", "--setuid", user_name, "--setgid", group)
         finished_process = subprocess.run(
             [*enter_command, *command],
             stdin=subprocess.DEVNULL,
@@ -360,11 +360,11 @@ class _Handler(BaseHTTPRequestHandler):
         query = {
             parameter_name: values[-1] for parameter_name, values in parse_qs(split.query).items()
         }
-        for method, pattern, answer in _ROUTES:
+        for method, pattern, make_answer in _ROUTES:
             match = re.fullmatch(pattern, path)
             if match and self.command in method.split():
                 try:
-                    status, content = answer(self.engine(), match.groups(), query, body)
+                    status, content = make_answer(self.engine(), match.groups(), query, body)
                 except KeyError:
                     status, content = 404, {"message": f"no such thing: {path}"}
                 except EngineError as failure:
@@ -561,13 +561,13 @@ def _become(telling: int) -> None:
     for kind, path in (("tmpfs", tmp), ("proc", root / "proc")):
         subprocess.run(["mount", "-t", kind, kind, str(path)], check=True)
     tmp.chmod(0o1777)
-    for path, descriptor in zip(hidden_paths, descriptors, strict=True):
+    for path, descriptor_number in zip(hidden_paths, descriptors, strict=True):
         path.mkdir(parents=True, exist_ok=True)
         # By its descriptor: its name leads into the new /tmp by now.
-        source = f"/proc/self/fd/{descriptor}"
+        source = f"/proc/self/fd/{descriptor_number}"
         bind = ("mount", "--no-canonicalize", "--bind", source, str(path))
-        subprocess.run(bind, check=True, pass_fds=(descriptor,))
-        os.close(descriptor)
+        subprocess.run(bind, check=True, pass_fds=(descriptor_number,))
+        os.close(descriptor_number)
     if root != _ROOT:
         subprocess.run(["mount", "--rbind", "/dev", str(root / "dev")], check=True)
         os.chroot(root)

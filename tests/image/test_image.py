@@ -73,7 +73,7 @@ def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Runn
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
         )
-    pid = None
+    server_pid = None
     try:
         deadline_s = time.monotonic() + READY_SECONDS
         while not (
@@ -87,18 +87,18 @@ def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Runn
                 raise AssertionError(output.read_text())
             time.sleep(0.05)
         facts = json.loads(printed_lines[0])
-        pid = int(facts["pid"])
+        server_pid = int(facts["pid"])
         yield RunningContainer(
-            facts["bootstrap"], int(facts["http"].rpartition(":")[2]), process, pid
+            facts["bootstrap"], int(facts["http"].rpartition(":")[2]), process, server_pid
         )
     finally:
-        for process_id in (pid, process.pid):
+        for process_id in (server_pid, process.pid):
             if process_id is not None and process.poll() is None:
                 os.kill(process_id, signal.SIGKILL)
         process.wait()
 
 
-def in_chroot(image: Image, *arguments: str, user: str | None = None, http: int) -> list[str]:
+def in_chroot(image: Image, *arguments: str, user_name: str | None = None, http: int) -> list[str]:
     """The command that an engine would run: the entry point, with variables and arguments."""
     environment = {"TXNSIM_PORT": "0", "TXNSIM_HTTP_PORT": str(http), "TXNSIM_TOKEN": TOKEN}
     environment["TXNSIM_ADVERTISED_HOST"] = "127.0.0.1"
@@ -107,7 +107,7 @@ def in_chroot(image: Image, *arguments: str, user: str | None = None, http: int)
         for name, variable_value in environment.items()
         for argument in ("-e", f"{name}={variable_value}")
     ]
-    user_option = () if user is None else ("--user", user)
+    user_option = () if user_name is None else ("--user", user_name)
     run = image.builder.words(
         "run", "--isolation", "chroot", *user_option, *options, image.container
     )
@@ -146,7 +146,7 @@ def health(image: Image, port: int) -> subprocess.CompletedProcess[str]:
 
 
 async def test_an_arbitrary_user_will_do(image: Image, tmp_path: Path) -> None:
-    command = in_chroot(image, *entry_point(image), user=ANYBODY, http=free_port())
+    command = in_chroot(image, *entry_point(image), user_name=ANYBODY, http=free_port())
     with serving(image, command, tmp_path / "output") as server:
         assert os.stat(f"/proc/{server.pid}").st_uid == 12345
         await commit_something(server.bootstrap)
@@ -233,8 +233,8 @@ async def test_a_driver_outside_sits_the_exam_over_tcp(image: Image) -> None:
 
 def test_a_driver_inside_sits_the_exam(image: Image, tmp_path: Path) -> None:
     """docs/exam.md: an image of one's own on top of this one, word by word but for the library."""
-    page = (REPOSITORY / "docs" / "exam.md").read_text()
-    (example,) = re.findall(r"^FROM txnsim\n.*?(?=^```)", page, re.MULTILINE | re.DOTALL)
+    page_text = (REPOSITORY / "docs" / "exam.md").read_text()
+    (example,) = re.findall(r"^FROM txnsim\n.*?(?=^```)", page_text, re.MULTILINE | re.DOTALL)
     file, image_name = tmp_path / "Containerfile", "localhost/exam:latest"
     example_text = example.replace("my-library", "kafka-python")
     file.write_text(example_text.replace("my_driver.py", "kafka_python_driver.py"))

@@ -50,8 +50,8 @@ def _confluent(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOu
     ]
     with tempfile.TemporaryDirectory(prefix="txnsim-peer-") as directory:
         work_folder = Path(directory)
-        with _broker(target, work_folder) as (plain_address, sasl):
-            _write_config(work_folder, plain_address, sasl)
+        with _broker(target, work_folder) as (plain_address, sasl_address):
+            _write_config(work_folder, plain_address, sasl_address)
             yield from run_tests(
                 binary_file, chosen_tests, directory=work_folder, environment=os.environ, minutes=20
             )
@@ -86,11 +86,11 @@ def _broker(target: PeerTarget, work_folder: Path) -> Iterator[tuple[str, str]]:
         yield server.bootstrap, server.ready["security"]["bootstrap"]["SASL"]
 
 
-def _write_config(work_folder: Path, plain_address: str, sasl: str) -> None:
+def _write_config(work_folder: Path, plain_address: str, sasl_address: str) -> None:
     """Write the tests' config into their working directory, where they look for it."""
     config = {
         "Brokers": plain_address,
-        "BrokersSasl": sasl,
+        "BrokersSasl": sasl_address,
         "SaslUsername": _USER,
         "SaslPassword": _PASSWORD,
         "SaslMechanism": "PLAIN",

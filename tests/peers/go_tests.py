@@ -99,7 +99,7 @@ def names_with(directory: Path, files: str, *, marks: Sequence[str] = ("",)) -> 
         test
         for file in directory.glob(files)
         for test, body in _TEST.findall(file.read_text("utf-8"))
-        if any(mark in body for mark in marks)
+        if any(mark_text in body for mark_text in marks)
     )
 
 

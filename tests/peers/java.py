@@ -194,8 +194,8 @@ def _run_class(
         for printed_line in process.stdout:
             if printed_line.startswith(_MARK):
                 outcome_count += 1
-                _, result, test, message = printed_line.rstrip("\n").split("\t")
-                yield PeerOutcome(test, PeerResult(result), message[:_TOLD_MAX])
+                _, result_text, test, message = printed_line.rstrip("\n").split("\t")
+                yield PeerOutcome(test, PeerResult(result_text), message[:_TOLD_MAX])
             else:
                 tail = (tail + printed_line)[-_TAIL_MAX:]
     if process.returncode != 0 or not outcome_count:
@@ -275,7 +275,7 @@ def _suite(
     classes: Sequence[str],
     reasons: Mapping[str, str],
     *,
-    jars: str = _FROM_CLIENTS,
+    jar_list: str = _FROM_CLIENTS,
     tests: Sequence[str] = (),
     besides: str = "",
     is_newest: bool = False,
@@ -285,7 +285,7 @@ def _suite(
         name=name,
         project=project,
         version=f"{KAFKA_VERSION}, tests of {_VERSION}" if is_newest else _VERSION,
-        source=f"From Kafka's jars of tests ({jars}): {class_list}.{besides}",
+        source=f"From Kafka's jars of tests ({jar_list}): {class_list}.{besides}",
         cluster="A cluster of its own for each test, with the settings that the test names. "
         "Kafka's test kit starts txnsim in the place of brokers in its JVM; on a real Kafka it is "
         "as it comes.",
@@ -307,14 +307,14 @@ SUITES: Final[tuple[Suite, ...]] = (
         "Kafka Streams",
         _STREAMS_CLASSES,
         STREAMS_REASONS,
-        jars="`kafka-streams-integration-tests`",
+        jar_list="`kafka-streams-integration-tests`",
     ),
     _suite(
         "kafka-streams-newest",
         "Kafka Streams, newest",
         _STREAMS_CLASSES,
         STREAMS_REASONS,
-        jars="`kafka-streams-integration-tests`",
+        jar_list="`kafka-streams-integration-tests`",
         besides=f" With kafka-streams and kafka-clients {KAFKA_VERSION}, whose own jar of tests "
         "could not be had.",
         is_newest=True,
@@ -324,21 +324,21 @@ SUITES: Final[tuple[Suite, ...]] = (
         "Kafka Connect, exactly once",
         (f"{_CONNECT}.integration.ExactlyOnceSourceIntegrationTest",),
         NO_REASONS,
-        jars="`connect-runtime`",
+        jar_list="`connect-runtime`",
     ),
     _suite(
         "kafka-mirror",
         "MirrorMaker, exactly once",
         (f"{_MIRROR}ExactlyOnceTest",),
         NO_REASONS,
-        jars="`connect-mirror`",
+        jar_list="`connect-mirror`",
     ),
     _suite(
         "kafka-mirror-transactions",
         "MirrorMaker, transactions",
         (f"{_MIRROR}TransactionsTest",),
         NO_REASONS,
-        jars="`connect-mirror`",
+        jar_list="`connect-mirror`",
         tests=[f"MirrorConnectorsIntegrationTransactionsTest.{name}" for name in _MIRRORED],
         besides=" Four of its tests, which are those of exactly once again.",
     ),

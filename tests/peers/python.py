@@ -84,8 +84,8 @@ def _kafka_python(target: PeerTarget, test_names: Sequence[str]) -> Iterator[Pee
 
 def _node(name: str) -> str:
     """The test's node id in pytest."""
-    module, _, path = name.partition(".")
-    return f"{module}.py::{path.replace('.', '::')}"
+    module_name, _, path = name.partition(".")
+    return f"{module_name}.py::{path.replace('.', '::')}"
 
 
 def _outcomes(report_file: Path, sources_folder: Path) -> list[PeerOutcome]:

@@ -48,10 +48,10 @@ class Threads(ManagedResource):
         pid: Of the JVM; a process of this user that was started with ``JVM_OPTION``.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, process_id: int) -> None:
         java = tool("java", "threads of a broker are held by a JDK 17")
         self._process = subprocess.Popen(
-            [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", str(HOLDER), str(pid)],
+            [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", str(HOLDER), str(process_id)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -183,16 +183,16 @@ def play(version: str) -> tuple[MarkerOutcome, list[list[int]]]:
     with ApacheKafka(
         brokers=2, version=version, properties=properties, jvm_options=_JVM_OPTIONS
     ) as kafka:
-        pid = kafka.pids[LEADER - 1]
+        broker_pid = kafka.pids[LEADER - 1]
 
         async def play_story() -> MarkerOutcome:
             async def stand_still() -> None:
-                os.kill(pid, signal.SIGSTOP)
+                os.kill(broker_pid, signal.SIGSTOP)
 
             async def go_on() -> None:
                 # Until then the coordinator gives up its requests.
                 await asyncio.sleep(1.5 * TIMEOUT_MS / 1_000)
-                os.kill(pid, signal.SIGCONT)
+                os.kill(broker_pid, signal.SIGCONT)
 
             async with Cluster(kafka.bootstrap, settings=SETTINGS) as cluster:
                 return await story(cluster, stand_still=stand_still, go_on=go_on)
@@ -200,7 +200,7 @@ def play(version: str) -> tuple[MarkerOutcome, list[list[int]]]:
         try:
             outcome = real_world.run(play_story())
         finally:
-            os.kill(pid, signal.SIGCONT)
+            os.kill(broker_pid, signal.SIGCONT)
         log = (kafka.homes[LEADER - 1] / "broker.log").read_text(errors="replace")
         return outcome, list(_marker_requests(log.splitlines()))
 

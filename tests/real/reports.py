@@ -171,12 +171,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     reproduced = []
     for file_name in options.names or PLAYS:
-        versions, play = PLAYS[file_name]
-        say(f"{file_name}: Apache Kafka {options.version}{versions}")
+        version_text, play = PLAYS[file_name]
+        say(f"{file_name}: Apache Kafka {options.version}{version_text}")
         lines = play(options.version)
         reproduced.append(lines[-1] == LAST_LINE)
         if options.write:
-            text = "\n".join((f"Apache Kafka {options.version}{versions}", "", *lines))
+            text = "\n".join((f"Apache Kafka {options.version}{version_text}", "", *lines))
             (REPORTS / file_name / "output.txt").write_text(f"{text}\n", "utf-8")
     return 0 if all(reproduced) else 1
 

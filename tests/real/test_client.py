@@ -189,9 +189,9 @@ async def test_a_record_given_up_makes_the_transaction_abortable_and_the_produce
     async with await begin_transaction(cluster, name) as producer:
         await producer.send(name, 0, b"good")
         # Partition 7 does not exist: no leader within the record's time.
-        lost_record = producer.send(name, 7, b"nowhere", delivery_timeout_ms=200)
+        lost_record_future = producer.send(name, 7, b"nowhere", delivery_timeout_ms=200)
         with pytest.raises(AbortableError):
-            await lost_record
+            await lost_record_future
         with pytest.raises(AbortableError):
             await producer.commit()
         await producer.abort()
@@ -250,10 +250,10 @@ async def test_a_consumer_polls_all_partitions_and_waits_for_more(
             polled_values += [record.value for record in await consumer.poll()]
         assert sorted(record_value or b"" for record_value in polled_values) == [b"0", b"1", b"2"]
         assert await consumer.poll(0) == []
-        next_poll = asyncio.gather(consumer.poll(20_000))
+        next_poll_future = asyncio.gather(consumer.poll(20_000))
         await asyncio.sleep(0)
         await producer.send(name, 1, b"later")
-        ((later_record,),) = await next_poll
+        ((later_record,),) = await next_poll_future
         assert later_record.value == b"later"
         consumer.seek(TopicPartition(name, 1), 99)
         with pytest.raises(ClientError) as out_of_range:
@@ -381,11 +381,11 @@ async def test_each_key_has_its_own_outcome(cluster: Cluster, admin: Admin, name
     missing = description_by_id[f"{name}-nobody"]
     assert isinstance(missing, ClientError)
     assert missing.error == ErrorCode.transactional_id_not_found
-    producers = await admin.describe_producers(
+    producers_by_partition = await admin.describe_producers(
         (TopicPartition(name, 0), TopicPartition(name, 5)), timeout_ms=5_000
     )
-    assert producers[TopicPartition(name, 0)] == ()
-    assert isinstance(producers[TopicPartition(name, 5)], ClientError)
+    assert producers_by_partition[TopicPartition(name, 0)] == ()
+    assert isinstance(producers_by_partition[TopicPartition(name, 5)], ClientError)
 
 
 async def test_topics_offsets_and_the_cluster_itself(
@@ -418,6 +418,6 @@ async def test_topics_offsets_and_the_cluster_itself(
             assert listed_offset.offset == 0
         await producer.abort()
     assert await admin.delete_topics((name, f"{name}-nothing")) != {}
-    with pytest.raises(ClientError) as refusal:
+    with pytest.raises(ClientError) as error_info:
         await admin.update_features({"transaction.version": 9})
-    assert refusal.value.error == ErrorCode.invalid_update_version
+    assert error_info.value.error == ErrorCode.invalid_update_version

@@ -62,10 +62,10 @@ class Jmx(ManagedResource):
         pid: Whose; a process of this user.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, process_id: int) -> None:
         java = tool("java", "JMX needs a JDK 17")
         self._process = subprocess.Popen(
-            [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", str(READER), str(pid)],
+            [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", str(READER), str(process_id)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -90,8 +90,8 @@ class Jmx(ManagedResource):
                 raise ApacheKafkaError(f"JMX: no answer to {pattern}")
             if printed_line == "\n":
                 return beans
-            name, attribute, sample_value = printed_line.rstrip("\n").split("\t")
-            beans.append(Bean(name=name, attribute=attribute, value=float(sample_value)))
+            name, attribute_name, sample_value = printed_line.rstrip("\n").split("\t")
+            beans.append(Bean(name=name, attribute=attribute_name, value=float(sample_value)))
 
 
 TOPIC: Final = "watched"
@@ -153,14 +153,14 @@ def _comparable_value(name: str, beans: list[Bean]) -> Any:
     if name == table.REQUESTS:
         return {
             (properties["request"], properties["version"]): sample_value
-            for properties, attribute, sample_value in rows
-            if attribute == "Count" and properties["request"] in COUNTED
+            for properties, attribute_name, sample_value in rows
+            if attribute_name == "Count" and properties["request"] in COUNTED
         }
     if name == table.REQUEST_ERRORS:
         return {
             (properties["request"], properties["error"]): sample_value
-            for properties, attribute, sample_value in rows
-            if attribute == "Count"
+            for properties, attribute_name, sample_value in rows
+            if attribute_name == "Count"
             and properties["request"] in COUNTED
             and properties["error"] != "NONE"
         }
@@ -173,7 +173,9 @@ def _comparable_value(name: str, beans: list[Bean]) -> Any:
         counts, means = _by_request(rows, "Count"), _by_request(rows, "Mean")
         return {api: round(counts[api] * means[api]) for api in counts}
     return sum(
-        sample_value for _, attribute, sample_value in rows if attribute in {"Value", "Count"}
+        sample_value
+        for _, attribute_name, sample_value in rows
+        if attribute_name in {"Value", "Count"}
     )
 
 
@@ -182,8 +184,8 @@ def _by_request(
 ) -> dict[str, float]:
     return {
         properties["request"]: sample_value
-        for properties, attribute, sample_value in rows
-        if attribute == wanted_attribute and properties["request"] in COUNTED and sample_value
+        for properties, attribute_name, sample_value in rows
+        if attribute_name == wanted_attribute and properties["request"] in COUNTED and sample_value
     }
 
 

@@ -109,7 +109,7 @@ def test_franz_go(settings_by_library: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_kafkajs(settings_by_library: dict[str, str], tmp_path: Path) -> None:
-    node, _, modules, _ = node_program("kafkajs")
+    node_name, _, modules, _ = node_program("kafkajs")
     source_path = tmp_path / "main.mjs"
     source_path.write_text(
         NODE.substitute(
@@ -118,7 +118,7 @@ def test_kafkajs(settings_by_library: dict[str, str], tmp_path: Path) -> None:
             topic=TOPIC,
         )
     )
-    assert "sent\n" in _run_program([node, str(source_path)], directory=tmp_path)
+    assert "sent\n" in _run_program([node_name, str(source_path)], directory=tmp_path)
 
 
 def _run_program(command: Sequence[str], *, directory: Path, timeout_s: float = TIMEOUT_S) -> str:

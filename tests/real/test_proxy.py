@@ -113,11 +113,15 @@ async def front_of(
     """
     running_kafka, peer_port = kafka
     environment = real_environment(seed=1)
-    peers = tuple(
-        NodeAddress(node, "127.0.0.1", port) for node, port in running_kafka.peers.items()
+    peer_addresses = tuple(
+        NodeAddress(node_id, "127.0.0.1", port) for node_id, port in running_kafka.peers.items()
     )
     options = ProxyOptions(
-        bootstrap=running_kafka.bootstrap, port=0, peers=peers, peer_port=peer_port, **more_options
+        bootstrap=running_kafka.bootstrap,
+        port=0,
+        peers=peer_addresses,
+        peer_port=peer_port,
+        **more_options,
     )
     proxy = FaultProxy(environment, options)
     await proxy.start()

@@ -83,8 +83,8 @@ class SecurityFiles:
         }
 
     def _scram(self) -> str:
-        module = f"{JAAS}scram.ScramLoginModule"
-        return f'{module} required username="scram" password="scram-secret";'
+        module_name = f"{JAAS}scram.ScramLoginModule"
+        return f'{module_name} required username="scram" password="scram-secret";'
 
     def of_client(self, way: str, *, is_broken: bool = False) -> Path:
         """A file for ``--command-config``."""

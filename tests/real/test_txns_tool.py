@@ -159,7 +159,9 @@ def comparable(output: str) -> list[str]:
     number: both tools are not asked at the same moment.
     """
     printed_lines = output.splitlines()
-    columns = [cell.strip() for cell in printed_lines[0].split("\t")] if printed_lines else []
+    columns = (
+        [cell_text.strip() for cell_text in printed_lines[0].split("\t")] if printed_lines else []
+    )
     for column in (
         columns.index(duration_name) for duration_name in DURATIONS if duration_name in columns
     ):

@@ -156,34 +156,38 @@ async def look(bootstrap: str) -> ClusterView:
         records: dict[str, dict[TopicPartition, Read]] = {}
         ends: dict[str, dict[TopicPartition, int]] = {}
         for isolation in (COMMITTED, UNCOMMITTED):
-            offsets = await list_offsets(
+            offset_by_partition = await list_offsets(
                 cluster, dict.fromkeys(ORDERS, LATEST_TIMESTAMP), isolation=isolation
             )
-            upto = {
+            upto_by_partition = {
                 partition: outcome.offset
-                for partition, outcome in offsets.items()
+                for partition, outcome in offset_by_partition.items()
                 if not isinstance(outcome, ClientError)
             }
-            ends[isolation.name] = upto
-            records[isolation.name] = await read_partitions(cluster, isolation, upto)
-        producers = await Admin(cluster).describe_producers(ORDERS)
+            ends[isolation.name] = upto_by_partition
+            records[isolation.name] = await read_partitions(cluster, isolation, upto_by_partition)
+        producers_by_partition = await Admin(cluster).describe_producers(ORDERS)
         return ClusterView(
             records=records,
             ends=ends,
-            producers=healthy_producers(producers),
+            producers=healthy_producers(producers_by_partition),
         )
 
 
 async def read_partitions(
-    cluster: Cluster, isolation: IsolationLevel, upto: dict[TopicPartition, int]
+    cluster: Cluster, isolation: IsolationLevel, upto_by_partition: dict[TopicPartition, int]
 ) -> dict[TopicPartition, Read]:
-    reads: dict[TopicPartition, Read] = {partition: [] for partition in ORDERS}
+    reads_by_partition: dict[TopicPartition, Read] = {partition: [] for partition in ORDERS}
     async with Consumer(cluster, isolation=isolation) as consumer:
         await consumer.assign(ORDERS)
-        while any(consumer.positions[partition] < upto[partition] for partition in ORDERS):
+        while any(
+            consumer.positions[partition] < upto_by_partition[partition] for partition in ORDERS
+        ):
             for record in await consumer.poll():
-                reads[record.partition].append((record.offset, record.key, record.value))
-    return reads
+                reads_by_partition[record.partition].append(
+                    (record.offset, record.key, record.value)
+                )
+    return reads_by_partition
 
 
 def test_clients_find_the_same_in_both(written_replica: WrittenReplica) -> None:
@@ -213,18 +217,18 @@ def test_replicas_agree_and_get_in_sync(written_replica: WrittenReplica) -> None
                     return in_sync, producers
                 await pause(cluster.clock, 50)
 
-    in_sync, (first_producers, second_producers) = asyncio.run(ask())
+    in_sync, (first_producers_by_partition, second_producers_by_partition) = asyncio.run(ask())
     assert in_sync == [2, 2]
-    assert first_producers == second_producers
-    assert first_producers.keys() == set(ORDERS)
+    assert first_producers_by_partition == second_producers_by_partition
+    assert first_producers_by_partition.keys() == set(ORDERS)
 
 
 def healthy_producers(
-    outcomes: Mapping[TopicPartition, tuple[ProducerState, ...] | ClientError],
+    outcomes_by_partition: Mapping[TopicPartition, tuple[ProducerState, ...] | ClientError],
 ) -> Producers:
     return {
         partition: tuple(sorted(states, key=lambda row: row.producer_id))
-        for partition, states in outcomes.items()
+        for partition, states in outcomes_by_partition.items()
         if not isinstance(states, ClientError)
     }
 
@@ -284,8 +288,10 @@ def test_the_hanging_transaction_can_be_aborted_there(written_replica: WrittenRe
                 if producer.txn_start_offset is not None
             ]
             await admin.abort_transaction(OpenSince(partition=HANGING, start_offset=start))
-            ends = await list_offsets(cluster, {HANGING: LATEST_TIMESTAMP}, isolation=COMMITTED)
-            (end,) = ends.values()
+            end_by_partition = await list_offsets(
+                cluster, {HANGING: LATEST_TIMESTAMP}, isolation=COMMITTED
+            )
+            (end,) = end_by_partition.values()
             assert not isinstance(end, ClientError)
             values: list[bytes | None] = []
             async with Consumer(cluster, isolation=COMMITTED) as consumer:

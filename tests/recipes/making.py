@@ -51,9 +51,9 @@ def node_project(
 
     def copy_helper(target_path: Path) -> None:
         if helper_file is not None:
-            ignored = shutil.ignore_patterns("node_modules")
+            ignored_names = shutil.ignore_patterns("node_modules")
             shutil.copytree(
-                helper_file, target_path / "txnsim-test", ignore=ignored, dirs_exist_ok=True
+                helper_file, target_path / "txnsim-test", ignore=ignored_names, dirs_exist_ok=True
             )
 
     def install(new_folder: Path, sources: Sequence[Path]) -> None:

@@ -304,8 +304,8 @@ def _go(workspace: Place) -> dict[str, Callable[[], str | None]]:
     def try_it() -> str:
         source_path, project_folder = workspace.root / "go", workspace.folder("go-project")
         shutil.copytree(REPOSITORY / "helpers" / "go", source_path, ignore=_NEVER_COPIED)
-        head = (source_path / "go.mod").read_text("utf-8")
-        module, language = re.findall(r"^(?:module|go) (\S+)", head, re.MULTILINE)
+        head_text = (source_path / "go.mod").read_text("utf-8")
+        module, language = re.findall(r"^(?:module|go) (\S+)", head_text, re.MULTILINE)
         (project_folder / "go.mod").write_text(
             f"module released\n\ngo {language}\n\nrequire {module} v{workspace.version}\n\n"
             f"replace {module} => {source_path}\n"

@@ -153,8 +153,8 @@ def _first_test(readme: str) -> str:
 
 def _ci(workspace: Place) -> None:
     """Run the GitLab job of docs/in-ci.md, with the wheel in the repository of the tests."""
-    page = (REPOSITORY / "docs/in-ci.md").read_text("utf-8")
-    (job,) = re.findall(r"^## GitLab\n.*?```\n(.*?)```", page, re.DOTALL | re.MULTILINE)
+    page_text = (REPOSITORY / "docs/in-ci.md").read_text("utf-8")
+    (job,) = re.findall(r"^## GitLab\n.*?```\n(.*?)```", page_text, re.DOTALL | re.MULTILINE)
     (workspace.folder / "ci").mkdir()
     shutil.copy(workspace.wheel, workspace.folder / "ci")
     (workspace.folder / "requirements.txt").write_text("kafka-python\n")
@@ -255,8 +255,8 @@ def _operator(workspace: Place) -> None:
     with _running(workspace, "txnsim", "practise", "--port", "0", "--http", "0") as output:
         (bootstrap,) = re.findall(r"bootstrap.servers=([^,\s]+)", output)
         txns = ("txnsim", "txns", "--bootstrap-server", bootstrap)
-        listing = workspace.step("find-hanging", *txns, "find-hanging", "--all", status=HANGS)
-        _expect("orders" in listing, listing)
+        listing_text = workspace.step("find-hanging", *txns, "find-hanging", "--all", status=HANGS)
+        _expect("orders" in listing_text, listing_text)
         reason = workspace.step("why", *txns, "why", "orders-0", status=HANGS)
         _expect("It hangs." in reason, reason)
         workspace.step("repair", *txns, "repair", "--yes")

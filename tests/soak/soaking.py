@@ -255,27 +255,27 @@ class Soak(ManagedResource):
                 return rest_samples
 
     def _start_programs(self, bootstrap: str) -> None:
-        plan, python = self._plan, sys.executable
+        plan, python_program = self._plan, sys.executable
         orders = (bootstrap, ORDERS, str(PARTITIONS), "4", str(plan.client_per_second))
         commands = {
-            "librdkafka": [python, "-m", "tests.soak.librdkafka_producers", *orders],
-            "aiokafka": [python, "-m", "tests.soak.aiokafka_producers", *orders],
+            "librdkafka": [python_program, "-m", "tests.soak.librdkafka_producers", *orders],
+            "aiokafka": [python_program, "-m", "tests.soak.aiokafka_producers", *orders],
             "java": [*java_program("Soak"), *orders],
             "franz-go": [str(go_program()), "soak", *orders],
         }
         raw_command = [str(load_program("load")), "soak", "--bootstrap", bootstrap, "--topic", BULK]
-        for flow, producers, share in (("v2", 24, 0.75), ("old", 8, 0.25)):
-            commands[f"raw-{flow}"] = [
+        for txn_flow, producers, share in (("v2", 24, 0.75), ("old", 8, 0.25)):
+            commands[f"raw-{txn_flow}"] = [
                 *raw_command,
                 *("--partitions", str(PARTITIONS), "--producers", str(producers)),
-                *("--rate", str(plan.raw_per_second * share), "--flow", flow),
+                *("--rate", str(plan.raw_per_second * share), "--flow", txn_flow),
             ]
         for command_name, command in commands.items():
             ledger = self._bulk if command_name.startswith("raw") else self._orders
             self._programs.append(
                 Program(command_name, command, self._listener(command_name, ledger))
             )
-        chain = [python, "-m", "tests.soak.chain", bootstrap, CHAIN, ORDERS, COPIES, "0"]
+        chain = [python_program, "-m", "tests.soak.chain", bootstrap, CHAIN, ORDERS, COPIES, "0"]
         self._chain_command = chain
         self._chain = Program("chain", chain, self._on_copied)
 
@@ -322,8 +322,8 @@ class Soak(ManagedResource):
                 return
             if passed_s - searched_s >= SEARCH_EVERY_S:
                 searched_s = passed_s
-                hangs, findings = open_transactions(server.bootstrap)
-                if hangs:  # the end, while little has happened since
+                is_hanging, findings = open_transactions(server.bootstrap)
+                if is_hanging:  # the end, while little has happened since
                     last_acts = "; ".join(trouble.last_acts)
                     self._failures.append(
                         f"after {passed_s:.0f} s, behind {last_acts}:\n{findings}"
@@ -398,7 +398,7 @@ class Soak(ManagedResource):
             program.await_end(END_S)
         control.advance(OVERDUE_MS)  # what a client has left open is aborted
         self._say("draining: the chain and the reader go to the end")
-        missing = reader.drain(DRAIN_S, ends=control.ends, is_through=self._is_chain_through)
+        missing = reader.drain(DRAIN_S, read_ends=control.ends, is_through=self._is_chain_through)
         self._failures += missing
         if missing:
             self._failures.append(open_transactions(server.bootstrap)[1])

@@ -53,10 +53,12 @@ def test_what_logs_keep_is_no_leak() -> None:
     assert grown_figures(samples) == []
     assert per_thousand(samples, "held_mib", 31_000) == pytest.approx(1.3, abs=0.3)
     assert per_thousand(samples, "own_mib", 31_000) == pytest.approx(0.0, abs=0.01)
-    leaking = [
+    leaking_samples = [
         _sample(second, memory_mib=100 + second / 2, held_mib=second / 3) for second in range(600)
     ]
-    assert [finding.partition(":")[0] for finding in grown_figures(leaking)] == ["own_mib"]
+    assert [finding_text.partition(":")[0] for finding_text in grown_figures(leaking_samples)] == [
+        "own_mib"
+    ]
 
 
 def test_what_was_freed_stays_with_the_process(tmp_path: Path) -> None:
@@ -78,7 +80,11 @@ def test_growth_is_found() -> None:
         for second in range(600)
     ]
     findings = grown_figures(samples)
-    assert [finding.partition(":")[0] for finding in findings] == ["own_mib", "tasks", "files"]
+    assert [finding_text.partition(":")[0] for finding_text in findings] == [
+        "own_mib",
+        "tasks",
+        "files",
+    ]
 
 
 def test_files_are_fewer_while_a_broker_is_down() -> None:

@@ -76,7 +76,7 @@ class VirtualSoak:
         """Play from the first transaction to the judgement."""
         spawn = self._cluster.env.tasks.spawn
         work_tasks = [spawn(self._work(f"tx-{n}"), name=f"tx-{n}") for n in range(PRODUCERS)]
-        crowd = spawn(self.crowd.run(), name="crowd") if self._members else None
+        crowd_task = spawn(self.crowd.run(), name="crowd") if self._members else None
         for _ in range(self._troubles):
             await asyncio.sleep(self._random.uniform(*PAUSE_S) / 4)
             act = getattr(self, draw_act(self._random))
@@ -85,9 +85,9 @@ class VirtualSoak:
             await self._wait_until_in_sync()
         self._is_over = True
         await asyncio.gather(*work_tasks)
-        if crowd is not None:
+        if crowd_task is not None:
             self.astray = await self.crowd.wait_until_settled()
-            crowd.cancel()
+            crowd_task.cancel()
         await self._judge()
 
     async def _work(self, transactional_id: str) -> None:
@@ -287,7 +287,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"seed {seed}: {outcome_counts}; {time.monotonic() - begun_s:.0f} s", flush=True)
         if options.members:
             heartbeats = ", ".join(
-                f"{count:,} {answer}" for answer, count in soak.crowd.answer_counts.most_common()
+                f"{count:,} {answer_text}"
+                for answer_text, count in soak.crowd.answer_counts.most_common()
             )
             print(f"    heartbeats: {heartbeats}", flush=True)
         for line in (*soak.last_acts, *wrong_transactions) if wrong_transactions else ():

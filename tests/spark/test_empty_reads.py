@@ -59,9 +59,9 @@ def logs(tmp_path: Path) -> Path:
 def test_a_name_that_is_not_there_is_refused(
     logs: Path, options: dict[str, str], expected_words: str
 ) -> None:
-    with pytest.raises(BadInputError, match="format kafka_log") as refusal:
+    with pytest.raises(BadInputError, match="format kafka_log") as error_info:
         rows_of(logs, **options)
-    assert expected_words in str(refusal.value)
+    assert expected_words in str(error_info.value)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_a_name_that_is_not_there_is_refused(
 def test_a_stream_that_would_wait_in_vain_is_refused(
     logs: Path, options: dict[str, str], expected_words: str
 ) -> None:
-    with pytest.raises(BadInputError, match="format kafka_log") as refusal:
+    with pytest.raises(BadInputError, match="format kafka_log") as error_info:
         source(logs, **options).streamReader(schema_of("batches")).initialOffset()
-    assert expected_words in str(refusal.value)
+    assert expected_words in str(error_info.value)
 
 
 def test_a_folder_that_is_named_as_a_replica_s_is_no_log_directory(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ VALUE = b"a value of some length, which no other has: "
 
 
 def zipped_batch(record_number: int) -> bytes:
-    values = [Record(value=VALUE + b"%d %d" % (record_number, index)) for index in range(2)]
-    return build_batch(values, timestamp_ms=NOW, compression=GZIP)
+    value_records = [Record(value=VALUE + b"%d %d" % (record_number, index)) for index in range(2)]
+    return build_batch(value_records, timestamp_ms=NOW, compression=GZIP)
 
 
 @pytest.fixture
@@ -113,8 +113,8 @@ def test_the_table_errors_has_a_row_of_each_file_that_is_gone(logs: Path) -> Non
 
 
 def test_the_table_errors_names_a_replica_that_its_broker_noted(logs: Path) -> None:
-    noted_watermarks = {TopicPartition("orders", 0): 9, TopicPartition("orders", 2): 7}
-    (logs / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(noted_watermarks))
+    noted_watermark_by_partition = {TopicPartition("orders", 0): 9, TopicPartition("orders", 2): 7}
+    (logs / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(noted_watermark_by_partition))
     (row,) = table(logs, "errors")
     assert (row["file"], row["kind"]) == (str(logs / "orders-2"), "missing")
 
@@ -167,14 +167,14 @@ def test_a_closed_segment_that_stops_making_sense_is_refused(
     }
 
 
-@pytest.mark.parametrize("check", ["auto", "false"])
+@pytest.mark.parametrize("check_name", ["auto", "false"])
 def test_a_changed_byte_of_a_compressed_batch_is_refused_wherever_it_lies(
-    tmp_path: Path, check: str
+    tmp_path: Path, check_name: str
 ) -> None:
     stored_batches = [zipped_batch(number) for number in range(3)]
     log = segment(broker_dir(tmp_path) / "orders-0", stored_batches)
     overwrite(log, len(stored_batches[0]) + 61 + 20, bytes([stored_batches[1][81] ^ 0xFF]))
-    options = {"checkCrc": check}
+    options = {"checkCrc": check_name}
     with pytest.raises(CorruptLogFileError, match="the batch at offset 2 has another CRC"):
         table(tmp_path, "records", options=options)
     rows = table(tmp_path, "records", options=PASSING_OVER | options)

@@ -188,8 +188,8 @@ def test_a_bound_of_bytes_cuts_a_segment_where_its_index_says(growing_dir: Growi
 def test_a_bound_of_segments_takes_what_was_written_first(growing_dir: GrowingDir) -> None:
     growing_dir.grow(20)
     growing_dir.stop()
-    logs = [log for folder in ("orders-0", "__consumer_offsets-0")
-            for log in logs_of(growing_dir.path / folder)]  # fmt: skip
+    logs = [log for folder_path in ("orders-0", "__consumer_offsets-0")
+            for log in logs_of(growing_dir.path / folder_path)]  # fmt: skip
     for seconds, log in enumerate(logs):
         os.utime(log, (seconds, seconds))
     query = Query(
@@ -467,7 +467,7 @@ def log_dir(tmp_path: Path) -> Path:
     driver.txn(0, count=5)
     driver.end(committed=True)
     driver.txn(5)
-    driver.txn(0, pid=8)
+    driver.txn(0, producer_id=8)
     write_log_dir(tmp_path, 2, {"orders-0": driver})
     return tmp_path
 

@@ -52,7 +52,7 @@ def test_offsets_batches_and_open_transactions_are_summed_up(
 def test_a_transactional_batch_without_a_producer_opens_nothing(
     tmp_path: Path, driver: LogDriver
 ) -> None:
-    driver.append(batch(pid=-1, is_transactional=True))
+    driver.append(batch(producer_id=-1, is_transactional=True))
     write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
     assert [
         transaction.producer_id for transaction in summary(tmp_path / "t-0").open_transactions

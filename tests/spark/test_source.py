@@ -197,8 +197,8 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
         return [segment.base_offset for share in shares for segment in share.segments]
 
     bases = plan_reads(0)
-    for number, (newest_ms, base) in enumerate(zip(greatest[:-1], bases, strict=False)):
-        assert plan_reads(newest_ms)[0] == base
+    for number, (newest_ms, base_offset) in enumerate(zip(greatest[:-1], bases, strict=False)):
+        assert plan_reads(newest_ms)[0] == base_offset
         assert plan_reads(newest_ms + 1) == bases[number + 1 :]
     assert plan_reads(greatest[-1] + 1) == bases[-1:], "nothing is known of the active segment"
 
@@ -265,8 +265,8 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
 
     def plan_reads() -> tuple[int, list[dict[str, object]]]:
         shares = shares_of(table_options, RowScope(), FILES_OF_TABLE[name])
-        parts = [row_part for share in shares for row_part in rows_of(share, job)]
-        rows = [row for row_part in parts for row in row_part.in_schema(schema).to_pylist()]
+        row_parts = [row_part for share in shares for row_part in rows_of(share, job)]
+        rows = [row for row_part in row_parts for row in row_part.in_schema(schema).to_pylist()]
         return sum(bool(share.segments) for share in shares), rows
 
     together, expected = plan_reads()
@@ -340,7 +340,9 @@ def test_a_folder_that_can_t_be_read_ends_the_plan_unless_it_may_be_passed_over(
         shares_of(options(tmp_path), RowScope(), SEGMENTS)
     error_shares = shares_of(options(tmp_path, "errors"), RowScope(), FILES_OF_TABLE["errors"])
     assert [
-        problem.partition(": ")[0] for share in error_shares for problem in share.unreadable
+        problem_text.partition(": ")[0]
+        for share in error_shares
+        for problem_text in share.unreadable
     ] == [str(tmp_path / "orders-0")]
     shares = shares_of(options(tmp_path, ignoreCorruptFiles="true"), RowScope(), SEGMENTS)
     assert [segment.partition for share in shares for segment in share.segments] == [1]
@@ -573,9 +575,9 @@ def test_each_table_has_a_cost() -> None:
     ],
 )
 def test_what_is_wrong_is_refused_by_name(options: dict[str, str], expected_words: str) -> None:
-    with pytest.raises(BadInputError, match="format kafka_log") as refusal:
+    with pytest.raises(BadInputError, match="format kafka_log") as error_info:
         options_of(**options)
-    assert expected_words in str(refusal.value)
+    assert expected_words in str(error_info.value)
 
 
 @pytest.mark.parametrize(

@@ -515,7 +515,7 @@ class ApacheKafka(ManagedResource):
         self, node_id: int, port: int, controller_port: int, home: Path
     ) -> dict[str, str]:
         is_first = node_id == 1
-        listeners = f"PLAINTEXT://127.0.0.1:{port}"
+        listeners_text = f"PLAINTEXT://127.0.0.1:{port}"
         replicas = str(min(3, self._brokers))
         in_sync = str(min(2, self._brokers))
         return {
@@ -524,7 +524,7 @@ class ApacheKafka(ManagedResource):
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "listeners": listeners
+            "listeners": listeners_text
             + (f",CONTROLLER://127.0.0.1:{controller_port}" if is_first else ""),
             "log.dirs": str(home / "data"),
             "offsets.topic.num.partitions": "4",
@@ -536,13 +536,13 @@ class ApacheKafka(ManagedResource):
             "share.coordinator.state.topic.min.isr": in_sync,
             "group.initial.rebalance.delay.ms": "0",
             "controlled.shutdown.enable": "false",
-            **self._security_properties(listeners, controller_port),
+            **self._security_properties(listeners_text, controller_port),
             **self._peer_listener_properties(node_id, port, controller_port),
             **({"broker.rack": self._racks[node_id - 1]} if self._racks else {}),
             **self._properties,
         }
 
-    def _security_properties(self, listeners: str, controller_port: int) -> dict[str, str]:
+    def _security_properties(self, listeners_text: str, controller_port: int) -> dict[str, str]:
         if self._listeners is None:
             return {}
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
@@ -556,7 +556,7 @@ class ApacheKafka(ManagedResource):
                 for name, protocol in {**protocols, **self._listeners.protocols}.items()
             ),
             "listeners": ",".join(
-                [listeners, *own_listeners, f"CONTROLLER://127.0.0.1:{controller_port}"]
+                [listeners_text, *own_listeners, f"CONTROLLER://127.0.0.1:{controller_port}"]
             ),
             "inter.broker.listener.name": "PLAINTEXT",
             **self._listeners.properties,
@@ -627,10 +627,10 @@ class ApacheKafka(ManagedResource):
             except subprocess.TimeoutExpired:
                 if time.monotonic() < deadline_s:
                     continue
-                problem = f"not ready in {_START_TIMEOUT_S:.0f} s"
+                problem_text = f"not ready in {_START_TIMEOUT_S:.0f} s"
             else:
-                problem = f"exited with {code}"
-            raise ApacheKafkaError(f"broker {node.node_id} {problem}:\n{self.log_tail()}")
+                problem_text = f"exited with {code}"
+            raise ApacheKafkaError(f"broker {node.node_id} {problem_text}:\n{self.log_tail()}")
 
     def _is_ready(self, node: _Node) -> bool:
         """Whether a broker lists all brokers and every listener accepts connections. With an

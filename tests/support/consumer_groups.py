@@ -145,14 +145,14 @@ class ConsumerDriver:
         """Run the assignors that heartbeats have asked for; returns how many came to something."""
         runs = [effect for effect in self.effects if isinstance(effect, RunAssignor)]
         self.effects = [effect for effect in self.effects if not isinstance(effect, RunAssignor)]
-        records_before = len(self.log)
+        record_count_before = len(self.log)
         written_count = 0
         for run in runs:
             self.take(
                 self.protocol.run_assignor(self.group, run, image=self.image, now_ms=self.now_ms)
             )
-            written_count += len(self.log) > records_before
-            records_before = len(self.log)
+            written_count += len(self.log) > record_count_before
+            record_count_before = len(self.log)
         return written_count
 
     def replay_log(self) -> ConsumerGroup:

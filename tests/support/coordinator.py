@@ -197,9 +197,9 @@ class _Log:
         coordinator_bench.append_timeouts_ms.append(timeout_ms)
         if coordinator_bench.held_appends is None:
             return ErrorCode.none
-        held_append: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        coordinator_bench.held_appends.append(held_append)
-        return held_append
+        held_append_future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        coordinator_bench.held_appends.append(held_append_future)
+        return held_append_future
 
 
 class CoordinatorBench:
@@ -305,12 +305,12 @@ class CoordinatorBench:
         )
 
     def entry_or_none(self, transactional_id: TransactionalId = TID) -> TxnMetadata | None:
-        entries = (
+        txn_metadata_entries = (
             txn_metadata
             for txn_metadata in self.service.entries()
             if txn_metadata.transactional_id == transactional_id
         )
-        return next(entries, None)
+        return next(txn_metadata_entries, None)
 
     async def settle(self) -> None:
         """Let everything run that needs no time."""
@@ -373,8 +373,8 @@ class CoordinatorBench:
         )
 
 
-async def _await_answer(answer: Pending[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
-    return await answer
+async def _await_answer(answer_future: Pending[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
+    return await answer_future
 
 
 def identity(producer_id: int, producer_epoch: int) -> ProducerIdAndEpoch:

@@ -46,26 +46,31 @@ class GrowingDir:
         for _ in range(turn_count):
             self._turn(self._turns)
             self._turns += 1
-        with tempfile.TemporaryDirectory() as scratch:
-            _follow(self._make_broker_dir(Path(scratch) / "broker").kill(), self.path)
+        with tempfile.TemporaryDirectory() as scratch_path:
+            _follow(self._make_broker_dir(Path(scratch_path) / "broker").kill(), self.path)
 
     def stop(self) -> None:
         """Write the state that a clean shutdown leaves."""
-        with tempfile.TemporaryDirectory() as scratch:
-            _follow(self._make_broker_dir(Path(scratch) / "broker").stop(), self.path)
+        with tempfile.TemporaryDirectory() as scratch_path:
+            _follow(self._make_broker_dir(Path(scratch_path) / "broker").stop(), self.path)
 
     def _turn(self, turn: int) -> None:
-        pid = PIDS[turn % len(PIDS)]
-        assert self._log.txn(2 * (turn // len(PIDS)), count=2, pid=pid) == 0
+        producer_id = PIDS[turn % len(PIDS)]
+        assert self._log.txn(2 * (turn // len(PIDS)), count=2, producer_id=producer_id) == 0
         if turn % 7 < 6:
-            assert self._log.end(committed=turn % 3 > 0, pid=pid) == 0
+            assert self._log.end(committed=turn % 3 > 0, producer_id=producer_id) == 0
 
     def _make_broker_dir(self, path: Path) -> BrokerDir:
         broker_dir = BrokerDir(path)
         broker_dir.replica(self._log)
         broker_dir.coordinator(
             *(
-                move(state, *partitions, name=f"app-{turn % len(PIDS)}", pid=PIDS[turn % len(PIDS)])
+                move(
+                    state,
+                    *partitions,
+                    name=f"app-{turn % len(PIDS)}",
+                    producer_id=PIDS[turn % len(PIDS)],
+                )
                 for turn in range(self._turns)
                 for state, partitions in (
                     ("Ongoing", (TopicPartition("orders", 0),)),

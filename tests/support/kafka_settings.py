@@ -95,10 +95,10 @@ def differences(ours: FactsByName, theirs: FactsByName) -> Iterator[str]:
         has_it = "the table" if (scope, name) in ours else "Kafka"
         yield f"{scope} {name}: only {has_it} has it"
     for scope, name in sorted(ours.keys() & theirs.keys()):
-        for field, their_fact in theirs[scope, name].items():
-            our_fact = ours[scope, name][field]
+        for field_name, their_fact in theirs[scope, name].items():
+            our_fact = ours[scope, name][field_name]
             if our_fact != their_fact and their_fact != OTHER_VALUES:
-                yield f"{scope} {name}: {field} is {their_fact!r}, the table has {our_fact!r}"
+                yield f"{scope} {name}: {field_name} is {their_fact!r}, the table has {our_fact!r}"
 
 
 def _recording(facts_by_line: Mapping[str, FactsByName]) -> Iterator[str]:

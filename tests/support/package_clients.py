@@ -25,15 +25,20 @@ _RUST_VERSION: Final = "Rust 1.95 with cargo"
 _OUTPUT_LINES: Final = 60
 
 
-def node_program(library: str) -> list[str]:
+def node_program(library_name: str) -> list[str]:
     """Command line of the program in Node.js for a library, without its checks.
 
     Raises:
         ForeignClientError: Node.js is missing, or the libraries can't be installed.
     """
     toolchain("node", _NODE_VERSION)  # npm comes with it: where it is missing, it is named first
-    modules_folder = node_modules(library)
-    return [node_of(modules_folder), str(NODE_SOURCES / "main.mjs"), str(modules_folder), library]
+    modules_folder = node_modules(library_name)
+    return [
+        node_of(modules_folder),
+        str(NODE_SOURCES / "main.mjs"),
+        str(modules_folder),
+        library_name,
+    ]
 
 
 def node_of(modules_folder: Path) -> str:
@@ -46,34 +51,34 @@ def node_of(modules_folder: Path) -> str:
     return str(own_node_folder) if own_node_folder.exists() else toolchain("node", _NODE_VERSION)
 
 
-def node_manifest(library: str) -> Path:
+def node_manifest(library_name: str) -> Path:
     """The package.json that pins a library.
 
     One with a native part has its own, so that others do not wait for its compiler; and one that
     wants a newer Node.js, which comes with it.
     """
-    own_manifest_file = NODE_SOURCES / library / "package.json"
+    own_manifest_file = NODE_SOURCES / library_name / "package.json"
     return own_manifest_file if own_manifest_file.exists() else NODE_SOURCES / "package.json"
 
 
-def rust_program(library: str) -> list[str]:
+def rust_program(library_name: str) -> list[str]:
     """Command line of the program in Rust for a library, without its checks.
 
     Raises:
         ForeignClientError: Rust is missing, or it does not build.
     """
     cargo = toolchain("cargo", _RUST_VERSION)
-    package = f"matrix-{library}"
+    package = f"matrix-{library_name}"
     target_path = CACHE / "rust" / "target"
     command = [cargo, "build", "--quiet", "--package", package]
-    if library == "rdkafka" and not _has_openssl():
+    if library_name == "rdkafka" and not _has_openssl():
         command += ["--features", "vendored-tls"]
     with hold_lock(CACHE / "rust.lock"):
         run_in(RUST_SOURCES, command, {"CARGO_TARGET_DIR": str(target_path)})
     return [str(target_path / "debug" / package)]
 
 
-def node_modules(library: str) -> Path:
+def node_modules(library_name: str) -> Path:
     """The folder of what the package.json of a library names.
 
     Scripts are run of those with a package.json of their own alone. A native part is compiled
@@ -82,7 +87,7 @@ def node_modules(library: str) -> Path:
     Raises:
         ForeignClientError: npm is missing, or it can't install them.
     """
-    package_folder = node_manifest(library)
+    package_folder = node_manifest(library_name)
     is_own = package_folder.parent != NODE_SOURCES
     home = CACHE / "node" / hashlib.sha256(package_folder.read_bytes()).hexdigest()[:12]
 

@@ -71,10 +71,10 @@ class WireClient:
         return codec.read_response(api_key, api_version, frame)
 
     async def silent_for(self, seconds: float) -> bool:
-        reading = asyncio.get_running_loop().create_task(self.reader.read(1))
-        finished_reads, _ = await asyncio.wait((reading,), timeout=seconds)
-        reading.cancel()
-        await asyncio.wait((reading,))
+        reading_task = asyncio.get_running_loop().create_task(self.reader.read(1))
+        finished_reads, _ = await asyncio.wait((reading_task,), timeout=seconds)
+        reading_task.cancel()
+        await asyncio.wait((reading_task,))
         return not finished_reads
 
     async def is_closed_by_broker(self) -> bool:

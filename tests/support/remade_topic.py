@@ -60,13 +60,13 @@ def remade_topic(
     second_broker_dir.replica(old_log, "gone", topic_id=GONE)
     new_log = LogDriver()
     new_log.append(plain())
-    new_log.txn(0, pid=8)
+    new_log.txn(0, producer_id=8)
     new_log.append(plain())
     first_broker_dir = BrokerDir(path / "broker-1", 1)
     first_broker_dir.replica(new_log, topic_id=NEW)
     first_broker_dir.coordinator(
         move("Ongoing", ORDERS, TopicPartition("gone", 0), name="report"),
-        move("Empty", name="billing", pid=8),
+        move("Empty", name="billing", producer_id=8),
     )
     records_after = (topic("orders", NEW), partition(NEW))
     newer_records: tuple[bytes, ...]

@@ -250,14 +250,16 @@ class ReplicaBench:
         *,
         timeout_ms: int,
     ) -> Pending[Any]:
-        answer: Pending[Any] = Pending(self.tasks)
+        answer_future: Pending[Any] = Pending(self.tasks)
         self.sent.append((source, target, command))
 
         def fail() -> None:
-            answer.fail(PeerDisconnectedError("cut"))
+            answer_future.fail(PeerDisconnectedError("cut"))
 
         def give(reply: Any) -> None:
-            self.tasks.soon(fail if self.cut & {source, target} else lambda: answer.resolve(reply))
+            self.tasks.soon(
+                fail if self.cut & {source, target} else lambda: answer_future.resolve(reply)
+            )
 
         def arrive() -> None:
             if self.cut & {source, target}:
@@ -265,8 +267,8 @@ class ReplicaBench:
                 return
             match command:
                 case ReplicaFetchCommand():
-                    reply = self.nodes[target].sessions.fetch(command)
-                    reply.on_done(lambda fetched: give(fetched.result()))
+                    reply_future = self.nodes[target].sessions.fetch(command)
+                    reply_future.on_done(lambda fetched: give(fetched.result()))
                 case ReplicaOffsetCommand():
                     give(self.nodes[target].sessions.list_offset(command))
                 case AlterPartitionCommand():
@@ -279,7 +281,7 @@ class ReplicaBench:
                     raise AssertionError(command)
 
         self.tasks.soon(arrive)
-        return answer
+        return answer_future
 
     def settle(self, *, seconds: int = 0) -> None:
         """Run all pending work, then let ``seconds`` pass."""

@@ -90,7 +90,7 @@ class PartitionMember:
         aborted: tuple[AbortedRange, ...] = (),
         now_ms: int = 0,
     ) -> Acquired | Rejection:
-        fetched = read(batches) if isinstance(batches, str) else batches
+        fetched_batches = read(batches) if isinstance(batches, str) else batches
         return self.partition.acquire(
             Acquire(
                 member_id=self.name,
@@ -100,7 +100,7 @@ class PartitionMember:
                 fetch_offset=self.partition.next_fetch_offset()
                 if fetch_offset is None
                 else fetch_offset,
-                batches=fetched,
+                batches=fetched_batches,
                 aborted=aborted,
             ),
             self.settings,

@@ -253,5 +253,5 @@ class StandaloneSpark(ManagedResource):
 
 
 def _home() -> Path:
-    (folder,) = pyspark.__path__
-    return Path(folder)
+    (folder_path,) = pyspark.__path__
+    return Path(folder_path)

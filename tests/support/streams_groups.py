@@ -183,23 +183,23 @@ class StreamsDriver:
 
 
 def heartbeat(
-    member_id: str, epoch: int, *, owned_tasks: Tasks | None = None, **request_fields: Any
+    member_id: str, epoch: int, *, owned: Tasks | None = None, **request_fields: Any
 ) -> StreamsHeartbeat:
     """A heartbeat; with epoch 0 it has all fields that joining needs."""
     base: dict[str, Any] = {}
     if epoch == 0:
-        owned_tasks = owned_tasks or Tasks()
+        owned = owned or Tasks()
         base = {
             "rebalance_timeout_ms": 1_000,
             "topology": (0, COUNTING),
             "process_id": f"p-{member_id}",
             "client_tags": {},
         }
-    if owned_tasks is not None:
+    if owned is not None:
         base |= {
-            "active": owned_tasks.active,
-            "standby": owned_tasks.standby,
-            "warmup": owned_tasks.warmup,
+            "active": owned.active,
+            "standby": owned.standby,
+            "warmup": owned.warmup,
         }
     return StreamsHeartbeat(
         **{

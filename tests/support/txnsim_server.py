@@ -197,12 +197,12 @@ class TxnsimServer(ManagedResource):
             except subprocess.TimeoutExpired:
                 if not self._has_taken(_START_TIMEOUT_S, begun_s):
                     continue
-                problem = f"not ready in {_START_TIMEOUT_S:.0f} s"
+                problem_text = f"not ready in {_START_TIMEOUT_S:.0f} s"
             else:
-                problem = f"exited with {code}"
+                problem_text = f"exited with {code}"
             output = self.log_tail()
             self.stop(expects_clean_end=False)
-            raise TxnsimServerError(f"txnsim serve {problem}:\n{output}")
+            raise TxnsimServerError(f"txnsim serve {problem_text}:\n{output}")
 
     def _has_taken(self, limit_s: float, begun_s: float) -> bool:
         """Whether the server has taken longer than a limit, without its waits for a processor."""

@@ -811,9 +811,11 @@ async def test_each_leader_is_named_and_its_address_given_once(api_of_three: Api
     leaders = CurrentLeaders(api_of_three.request("Produce", 10))
     leader_ids = [leaders.leader_of("orders", index).leader_id for index in (1, 2, 1)]
     assert leader_ids == [2, 3, 2]
-    brokers = api_of_three.broker.image.brokers
+    broker_by_broker_id = api_of_three.broker.image.brokers
     assert [(endpoint.node_id, endpoint.port) for endpoint in leaders.endpoints()] == [
-        (node_id, broker.port) for node_id, broker in brokers.items() if node_id in (2, 3)
+        (node_id, broker.port)
+        for node_id, broker in broker_by_broker_id.items()
+        if node_id in (2, 3)
     ]
 
 

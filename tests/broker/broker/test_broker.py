@@ -298,7 +298,7 @@ async def test_the_level_may_go_up_and_down_while_producers_work(cluster: Virtua
 
 
 async def append_state(broker: Broker, partition: int) -> ErrorCode:
-    appended = broker.transaction_host.append(partition, batch(-1, pid=-1))
+    appended = broker.transaction_host.append(partition, batch(-1, producer_id=-1))
     assert isinstance(appended, Rejection)
     return appended.error
 

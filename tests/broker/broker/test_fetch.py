@@ -81,8 +81,10 @@ def start(leader: LeaderBench, command: FetchCommand) -> asyncio.Task[Outcomes]:
 async def append(
     leader: LeaderBench, topic_partition: TopicPartition = P0, **batch_fields: Any
 ) -> None:
-    outcomes = await leader.producing.produce(produce(part(topic_partition, **batch_fields)))
-    assert outcomes[topic_partition].error is E.none
+    outcome_by_partition = await leader.producing.produce(
+        produce(part(topic_partition, **batch_fields))
+    )
+    assert outcome_by_partition[topic_partition].error is E.none
 
 
 def open_transaction(leader: LeaderBench, sequence: int = 0) -> None:

@@ -132,9 +132,9 @@ async def test_markers_are_written_by_leaders_and_answered_per_partition(
     assert fenced_reply.results == ((5, ((P0, E.invalid_producer_epoch),)),)
 
 
-async def turns_during(work: Coroutine[Any, Any, object]) -> int:
+async def turns_during(work_coroutine: Coroutine[Any, Any, object]) -> int:
     """Turns of the loop that come between the steps of some work."""
-    task = asyncio.get_running_loop().create_task(work)
+    task = asyncio.get_running_loop().create_task(work_coroutine)
     turn_count = 0
     while not task.done():
         await asyncio.sleep(0)
@@ -151,8 +151,8 @@ async def test_many_markers_are_written_with_breaks(cluster: VirtualCluster) -> 
     broker = cluster.sim.brokers[cluster.leader(P0)]
     for count, breaks in ((MARKERS_AT_ONCE, 0), (len(MANY), len(MANY) // 1_024)):
         command = WriteTxnMarkersCommand(markers=(marker(*MANY[:count]),))
-        turns = await turns_during(broker.peer_requests.write_txn_markers(command))
-        assert 1 + breaks <= turns <= 1 + 2 * breaks
+        turn_count = await turns_during(broker.peer_requests.write_txn_markers(command))
+        assert 1 + breaks <= turn_count <= 1 + 2 * breaks
 
 
 @within(run_cluster)

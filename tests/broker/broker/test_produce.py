@@ -64,8 +64,10 @@ def start(leader: LeaderBench, command: ProduceCommand) -> asyncio.Task[Outcomes
 
 
 async def errors(leader: LeaderBench, command: ProduceCommand) -> dict[TopicPartition, ErrorCode]:
-    outcomes = await leader.producing.produce(command)
-    return {topic_partition: outcome.error for topic_partition, outcome in outcomes.items()}
+    outcome_by_partition = await leader.producing.produce(command)
+    return {
+        topic_partition: outcome.error for topic_partition, outcome in outcome_by_partition.items()
+    }
 
 
 def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **transaction_fields: Any) -> Any:
@@ -76,8 +78,8 @@ def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **transaction_f
 
 
 async def test_a_plain_batch_is_appended_without_asking_anybody(leader: LeaderBench) -> None:
-    outcomes = await leader.producing.produce(produce(part(P0), part(P1, count=3)))
-    assert outcomes == {
+    outcome_by_partition = await leader.producing.produce(produce(part(P0), part(P1, count=3)))
+    assert outcome_by_partition == {
         P0: ProduceOutcome(base_offset=0, log_start_offset=0),
         P1: ProduceOutcome(base_offset=0, log_start_offset=0),
     }
@@ -132,8 +134,8 @@ async def test_an_open_transaction_is_not_verified_again(leader: LeaderBench) ->
     await settle()
     leader.answer()
     await task
-    outcomes = await leader.producing.produce(produce(txn(P0, 1)))
-    assert outcomes[P0].base_offset == 1
+    outcome_by_partition = await leader.producing.produce(produce(txn(P0, 1)))
+    assert outcome_by_partition[P0].base_offset == 1
     assert len(leader.requests) == 1
 
 
@@ -177,11 +179,14 @@ async def test_what_the_coordinator_refuses_is_not_appended(
     task = start(leader, produce(txn(P0), txn(P1), operation=operation))
     await settle()
     leader.answer(answered_error, E.none)
-    outcomes = await task
-    assert (outcomes[P0].error, outcomes[P0].log_start_offset) == (error, -1)
-    assert message is None or message in (outcomes[P0].message or "")
-    assert (outcomes[P0].message is None) == (message is None)
-    assert outcomes[P1].error is E.none
+    outcome_by_partition = await task
+    assert (outcome_by_partition[P0].error, outcome_by_partition[P0].log_start_offset) == (
+        error,
+        -1,
+    )
+    assert message is None or message in (outcome_by_partition[P0].message or "")
+    assert (outcome_by_partition[P0].message is None) == (message is None)
+    assert outcome_by_partition[P1].error is E.none
     assert leader.log(P0).log_end_offset == 0
 
 
@@ -417,26 +422,26 @@ HEAVY = 100_000
 
 @pytest.mark.slow
 async def test_others_have_turns_while_many_records_are_looked_at(leader: LeaderBench) -> None:
-    production = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
+    production_task = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
     turn_count = 0
-    while not production.done():
+    while not production_task.done():
         leader.clock.pass_ms(0)
         await asyncio.sleep(0)
         turn_count += 1
-    assert (await production)[P0].base_offset == 0
+    assert (await production_task)[P0].base_offset == 0
     assert turn_count > 3
 
 
 @pytest.mark.slow
 async def test_nothing_is_decided_before_the_records_are_looked_at(leader: LeaderBench) -> None:
-    production = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
+    production_task = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
     await asyncio.sleep(0)
-    light = await errors(leader, produce(part(), acks=1))
-    assert light == {P0: E.none}
-    while not production.done():
+    light_by_partition = await errors(leader, produce(part(), acks=1))
+    assert light_by_partition == {P0: E.none}
+    while not production_task.done():
         leader.clock.pass_ms(0)
         await asyncio.sleep(0)
-    assert (await production)[P0].base_offset == 1
+    assert (await production_task)[P0].base_offset == 1
 
 
 async def test_a_heavy_batch_is_refused_as_a_light_one_with_the_log_start_of_then(
@@ -445,13 +450,16 @@ async def test_a_heavy_batch_is_refused_as_a_light_one_with_the_log_start_of_the
     batch_data = bytearray(part(count=HEAVY, compression=GZIP).batch[:-3])
     struct.pack_into(">i", batch_data, 8, len(batch_data) - 12)
     struct.pack_into(">I", batch_data, 17, crc_of(batch_data))
-    production = start(leader, produce(part(batch_data=bytes(batch_data)), part(P1), acks=1))
-    while not production.done():
+    production_task = start(leader, produce(part(batch_data=bytes(batch_data)), part(P1), acks=1))
+    while not production_task.done():
         leader.clock.pass_ms(0)
         await asyncio.sleep(0)
-    outcomes = await production
-    assert (outcomes[P0].error, outcomes[P0].log_start_offset) == (E.unknown_server_error, 0)
-    assert outcomes[P1].error is E.none
+    outcome_by_partition = await production_task
+    assert (outcome_by_partition[P0].error, outcome_by_partition[P0].log_start_offset) == (
+        E.unknown_server_error,
+        0,
+    )
+    assert outcome_by_partition[P1].error is E.none
 
 
 # WriteTxnMarkers at a leader: answered per partition, once the markers are committed.

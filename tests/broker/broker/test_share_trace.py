@@ -135,7 +135,7 @@ async def test_a_recording_that_begins_late_knows_who_holds_what(cluster: Virtua
     await fill(member.api, 1)
     await second_member(member).get()
     cluster.arm(Hold(), FaultPoint.SHARE_PERSIST)
-    acknowledgement = task(member.acknowledge("0:1"))
+    acknowledgement_task = task(member.acknowledge("0:1"))
     await asyncio.sleep(0.1)
     (snapshot_part,) = snapshot_parts(cluster.sim)
     assert snapshot_part["shares"] == [
@@ -145,4 +145,4 @@ async def test_a_recording_that_begins_late_knows_who_holds_what(cluster: Virtua
         }
     ]  # fmt: skip
     cluster.sim.injector.release("f")
-    assert errors(await acknowledgement) == {0: "none"}
+    assert errors(await acknowledgement_task) == {0: "none"}

@@ -332,9 +332,9 @@ def test_a_line_of_json_begins_with_when_how_bad_who_and_what(
     set_up_logs(log_format=LogFormat.JSON)
     with bound_contextvars(correlation_id=7):
         structlog.get_logger("txnsim.test").info("broker.registered", broker=1)
-    out, err = capsys.readouterr()
-    assert out == ""
-    printed_line = json.loads(err)
+    output, error_output = capsys.readouterr()
+    assert output == ""
+    printed_line = json.loads(error_output)
     assert list(printed_line) == [
         "timestamp",
         "level",
@@ -378,8 +378,8 @@ def test_lines_below_the_level_are_left_out(
     log = structlog.get_logger("txnsim.test")
     for level_name in LEVELS:
         getattr(log, level_name)(f"of-level-{level_name}")
-    err = capsys.readouterr().err
-    shown_levels = [level_name for level_name in LEVELS if f"of-level-{level_name}" in err]
+    error_output = capsys.readouterr().err
+    shown_levels = [level_name for level_name in LEVELS if f"of-level-{level_name}" in error_output]
     assert shown_levels == list(LEVELS[LEVELS.index(log_level) :])
 
 
@@ -388,10 +388,10 @@ def test_lines_for_people_have_no_colours_where_nobody_looks(
 ) -> None:
     set_up_logs()
     structlog.get_logger("txnsim.test").info("broker.registered", broker=1)
-    err = capsys.readouterr().err
-    assert "\033" not in err
-    assert "broker.registered" in err
-    assert "[txnsim.test] broker=1" in err
+    error_output = capsys.readouterr().err
+    assert "\033" not in error_output
+    assert "broker.registered" in error_output
+    assert "[txnsim.test] broker=1" in error_output
 
 
 def test_it_looks_seldom_inside_and_as_before_behind() -> None:

@@ -49,8 +49,11 @@ def nobody(request: ReceivedRequest) -> Any:
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
     topics = {f"t{topic_index}": 1 for topic_index in range(BATCH_MAX + 1)}
-    handlers = {ClientApi.DESCRIBE_PRODUCERS: nobody, ClientApi.INIT_PRODUCER_ID: init_answer()}
-    async with FakeBroker(handlers, topics=topics) as fake_broker:
+    handler_by_api = {
+        ClientApi.DESCRIBE_PRODUCERS: nobody,
+        ClientApi.INIT_PRODUCER_ID: init_answer(),
+    }
+    async with FakeBroker(handler_by_api, topics=topics) as fake_broker:
         yield fake_broker
 
 
@@ -87,9 +90,9 @@ async def test_fencing_waits_for_the_abort_it_causes(
     assert outcome.producer_epoch == 4
     assert len(broker.of(ClientApi.FIND_COORDINATOR)) == 2
     broker.handlers[ClientApi.INIT_PRODUCER_ID] = init_answer(53)
-    with pytest.raises(ClientError) as refusal:
+    with pytest.raises(ClientError) as error_info:
         await admin.force_terminate_transaction("x")
-    assert refusal.value.error == ErrorCode.transactional_id_authorization_failed
+    assert error_info.value.error == ErrorCode.transactional_id_authorization_failed
 
 
 def answers_of(api: ClientApi) -> Callable[[int], Handler]:
@@ -155,8 +158,8 @@ async def test_errors_are_met_as_by_javas_handlers(
     api: ClientApi, codes: tuple[int, ...], reaction: str
 ) -> None:
     for code in codes:
-        answer = answers_of(api)
-        async with FakeBroker({api: in_turn(answer(code), answer(0))}) as broker:
+        make_answer = answers_of(api)
+        async with FakeBroker({api: in_turn(make_answer(code), make_answer(0))}) as broker:
             async with Cluster(broker.address, settings=SETTINGS) as cluster:
                 outcome = await ask(TransactionAdmin(cluster), api)
             requests_sent = len(broker.of(api))

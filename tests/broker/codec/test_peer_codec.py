@@ -626,7 +626,7 @@ def test_states_of_share_partitions_are_kept_over_links_of_bytes() -> None:
         keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
 
         async def await_answers(answers: Iterable[Pending[Any]]) -> list[Any]:
-            return [await answer for answer in answers]
+            return [await answer_future for answer_future in answers]
 
         await await_answers(
             asking_persister.initialize(

@@ -364,11 +364,11 @@ def test_a_number_that_a_real_broker_refuses_is_refused_without_an_effect_too(
     name, _, value = line.partition("=")
     file = tmp_path / "server.properties"
     file.write_text(f"num.partitions=3\n{line}\n")
-    problem = f"{name}: Invalid value {value} for configuration {name}: {complaint}"
-    with pytest.raises(ConfigError, match=re.escape(f"server.properties:2: {problem}")):
+    problem_text = f"{name}: Invalid value {value} for configuration {name}: {complaint}"
+    with pytest.raises(ConfigError, match=re.escape(f"server.properties:2: {problem_text}")):
         load(file)
     if not name.startswith("connections"):
-        with pytest.raises(ConfigError, match=re.escape(problem)):
+        with pytest.raises(ConfigError, match=re.escape(problem_text)):
             settings_of({name: value}, source_name="here")
 
 
@@ -420,9 +420,9 @@ def test_a_node_that_can_not_be_started_alone_is_refused_with_what_to_write(
 ) -> None:
     file = tmp_path / "server.properties"
     file.write_text(text)
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         load(file)
-    assert complaint in str(refusal.value)
+    assert complaint in str(error_info.value)
 
 
 # Files of production: composed as operators and images write them.
@@ -551,8 +551,8 @@ def test_a_listener_with_a_store_of_its_own_is_opened_and_none_left_is_refused(
 
 
 def property_rows(text: str) -> list[tuple[int, str, str]]:
-    entries = parse_properties(text.encode("latin-1"), file="f")
-    return [(property.line, property.name, property.value) for property in entries]
+    properties = parse_properties(text.encode("latin-1"), file="f")
+    return [(property.line, property.name, property.value) for property in properties]
 
 
 @pytest.mark.parametrize(

@@ -326,8 +326,8 @@ ALICE = 'sasl.jaas.config=a.ScramLoginModule required username="alice" password=
 
 
 def read_of_client_security(text: str) -> tuple[ClientSecurity, set[str]]:
-    entries = parse_properties(text.encode(), file="f")
-    return read_client_security({property.name: property for property in entries})
+    properties = parse_properties(text.encode(), file="f")
+    return read_client_security({property.name: property for property in properties})
 
 
 def test_nothing_said_is_in_clear() -> None:
@@ -506,10 +506,13 @@ def test_a_listener_without_a_protocol_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "listeners", ["9092", "PLAINTEXT:9092", "PLAINTEXT://:x", "PLAINTEXT://:65536"]
+    "listeners_text", ["9092", "PLAINTEXT:9092", "PLAINTEXT://:x", "PLAINTEXT://:65536"]
 )
-def test_what_is_no_listener_is_refused(listeners: str) -> None:
-    assert complaint(listeners=listeners)[1] == f"expected NAME://HOST:PORT, found {listeners!r}"
+def test_what_is_no_listener_is_refused(listeners_text: str) -> None:
+    assert (
+        complaint(listeners=listeners_text)[1]
+        == f"expected NAME://HOST:PORT, found {listeners_text!r}"
+    )
 
 
 def test_names_are_unique() -> None:
@@ -581,6 +584,6 @@ def test_each_property_is_used_or_named() -> None:
 
 
 def test_a_wrong_value_comes_with_its_property() -> None:
-    with pytest.raises(WrongPropertyError, match="milliseconds are expected") as error:
+    with pytest.raises(WrongPropertyError, match="milliseconds are expected") as error_info:
         read_client_settings(entries(request_timeout_ms="soon"))
-    assert error.value.entry.name == "request.timeout.ms"
+    assert error_info.value.entry.name == "request.timeout.ms"

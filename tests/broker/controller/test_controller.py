@@ -135,12 +135,12 @@ def test_decisions_hold_until_brokers_change_or_a_name_is_taken() -> None:
         image.with_topic(topic("a")),
         image.with_topic(topic("or.ders")),
     )
-    for later_image, holds in (
+    for later_image, is_held in (
         (image, True),
         (image_with_other_topic, True),
         (colliding_image, False),
     ):
-        assert is_decision_valid([created_topic, rejection], image, later_image) is holds
+        assert is_decision_valid([created_topic, rejection], image, later_image) is is_held
     assert is_decision_valid([rejection], image, colliding_image)
     assert not is_decision_valid([created_topic], image, cluster(broker(1), broker(2)))
 
@@ -507,7 +507,7 @@ def test_topics_of_one_request_know_each_other(tail: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config_name", "is_for_all", "problem"),
+    ("config_name", "is_for_all", "problem_text"),
     [
         ("num.partitions", False, "Cannot update these configs dynamically"),
         (
@@ -527,15 +527,15 @@ def test_topics_of_one_request_know_each_other(tail: str) -> None:
     ],
 )
 def test_a_broker_config_is_updated_as_its_row_allows(
-    config_name: str, is_for_all: bool, problem: str | None
+    config_name: str, is_for_all: bool, problem_text: str | None
 ) -> None:
     changes = (change(config_name, SET, "none" if config_name == "ssl.client.auth" else "5"),)
     outcome = altered_broker_configs({}, changes, BROKER_CONFIGS, is_for_all=is_for_all)
-    if problem is None:
+    if problem_text is None:
         assert outcome == {config_name: changes[0].value}
     else:
         assert outcome == Rejection(
-            error=ErrorCode.invalid_request, reason=f"{problem}: [{config_name}]"
+            error=ErrorCode.invalid_request, reason=f"{problem_text}: [{config_name}]"
         )
     deletion = (change(config_name, DELETE),)
     assert altered_broker_configs({}, deletion, BROKER_CONFIGS, is_for_all=is_for_all) == {}

@@ -529,22 +529,24 @@ def isr_change(
 
 
 def command_of_isr_requests(
-    *changes: IsrChange, sender: int = 1, epoch: int = 1
+    *changes: IsrChange, sender_id: int = 1, epoch: int = 1
 ) -> AlterPartitionCommand:
-    return AlterPartitionCommand(broker_id=BrokerId(sender), broker_epoch=epoch, partitions=changes)
+    return AlterPartitionCommand(
+        broker_id=BrokerId(sender_id), broker_epoch=epoch, partitions=changes
+    )
 
 
-@pytest.mark.parametrize(("sender", "epoch"), [(1, 9), (7, 7)])
-def test_another_incarnation_is_refused_as_a_whole(sender: int, epoch: int) -> None:
+@pytest.mark.parametrize(("sender_id", "epoch"), [(1, 9), (7, 7)])
+def test_another_incarnation_is_refused_as_a_whole(sender_id: int, epoch: int) -> None:
     outcome = decide_alter_partition(
-        IMAGE, command_of_isr_requests(isr_change(), sender=sender, epoch=epoch), DEFAULTS
+        IMAGE, command_of_isr_requests(isr_change(), sender_id=sender_id, epoch=epoch), DEFAULTS
     )
     assert outcome.image is IMAGE
     assert (outcome.reply.error, outcome.reply.partitions) == (E.stale_broker_epoch, ())
 
 
 @pytest.mark.parametrize(
-    ("change", "sender", "error"),
+    ("change", "sender_id", "error"),
     [
         (isr_change(topic_id=uuid.UUID(int=1)), 1, E.unknown_topic_id),
         (isr_change(partition_index=7), 1, E.unknown_topic_or_partition),
@@ -561,9 +563,11 @@ def test_another_incarnation_is_refused_as_a_whole(sender: int, epoch: int) -> N
         (isr_change(((1, 1), (2, 8))), 1, E.ineligible_replica),  # restarted meanwhile
     ],
 )
-def test_a_refused_change_changes_nothing(change: IsrChange, sender: int, error: ErrorCode) -> None:
+def test_a_refused_change_changes_nothing(
+    change: IsrChange, sender_id: int, error: ErrorCode
+) -> None:
     outcome = decide_alter_partition(
-        IMAGE, command_of_isr_requests(change, sender=sender, epoch=sender), DEFAULTS
+        IMAGE, command_of_isr_requests(change, sender_id=sender_id, epoch=sender_id), DEFAULTS
     )
     assert outcome.image is IMAGE
     assert outcome.reply.error == E.none

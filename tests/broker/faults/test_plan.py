@@ -77,7 +77,7 @@ def crossing(*, subject: Subject | None = None, **crossing_fields: Any) -> Cross
 
 
 @pytest.mark.parametrize(
-    ("criteria", "expected"),
+    ("criteria", "is_expected"),
     [
         ({}, True),
         ({"api": "EndTxn"}, True),
@@ -107,8 +107,8 @@ def crossing(*, subject: Subject | None = None, **crossing_fields: Any) -> Cross
         ({"api": "EndTxn", "transactional_id": "tx", "committed": True, "broker": 2}, False),
     ],
 )
-def test_every_criterion_must_hold(criteria: dict[str, Any], *, expected: bool) -> None:
-    assert matches(rule(**criteria), crossing()) is expected
+def test_every_criterion_must_hold(criteria: dict[str, Any], *, is_expected: bool) -> None:
+    assert matches(rule(**criteria), crossing()) is is_expected
 
 
 def test_what_a_rule_leaves_out_matches_everything() -> None:
@@ -128,7 +128,7 @@ def test_what_a_request_does_not_say_is_not_matched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("criteria", "fields", "expected"),
+    ("criteria", "fields", "is_expected"),
     [
         ({"role": "leader"}, {"role": "leader"}, True),
         ({"role": "leader"}, {"role": "follower"}, False),
@@ -138,10 +138,10 @@ def test_what_a_request_does_not_say_is_not_matched() -> None:
     ],
 )
 def test_what_a_replica_does_is_a_criterion(
-    criteria: dict[str, Any], fields: dict[str, Any], *, expected: bool
+    criteria: dict[str, Any], fields: dict[str, Any], *, is_expected: bool
 ) -> None:
     rule = FaultRule(id="f", point=FaultPoint.LOG_APPEND, action=Hold(), **criteria)
-    assert matches(rule, crossing(point="log.append", **fields)) is expected
+    assert matches(rule, crossing(point="log.append", **fields)) is is_expected
 
 
 def test_some_actions_happen_only_to_what_they_can_happen_to() -> None:
@@ -152,7 +152,7 @@ def test_some_actions_happen_only_to_what_they_can_happen_to() -> None:
         produce_crossing = crossing(api_key=0, carries_batches=carries_batches)
         assert matches(corrupt_rule, produce_crossing) is carries_batches
     duplicating_rule = msgspec.structs.replace(rule(), action=Duplicate())
-    assert [matches(duplicating_rule, crossing(is_copy=copy)) for copy in (False, True)] == [
+    assert [matches(duplicating_rule, crossing(is_copy=is_copy)) for is_copy in (False, True)] == [
         True,
         False,
     ]

@@ -105,7 +105,7 @@ Dead                 m0      -         3           coordinator_not_available  no
 
 @pytest.mark.parametrize("row", COMMITS.strip().splitlines()[1:])
 def test_who_may_commit(row: str) -> None:
-    state, member, instance, generation, *expected = row.split()
+    state, member, instance_id, generation, *expected = row.split()
     group = ClassicGroup.from_record(stored_group(member_count=0 if state == "Empty" else 2))
     group.state = ClassicGroupState(state)
     for is_transactional, name in zip((False, True), expected, strict=True):
@@ -113,7 +113,7 @@ def test_who_may_commit(row: str) -> None:
             group_id="g",
             positions=(),
             member_id="" if member == "-" else member,
-            group_instance_id=None if instance == "-" else instance,
+            group_instance_id=None if instance_id == "-" else instance_id,
             generation=int(generation),
             is_transactional=is_transactional,
             api_version=9,
@@ -167,17 +167,17 @@ def test_a_subscription_that_can_t_be_read_may_be_of_any_topic() -> None:
 
 def test_when_retention_counts_from() -> None:
     simple_group = ClassicGroup("g", now_ms=NOW)
-    base = simple_group.offsets_expire_from()
-    assert base is not None
-    assert base(5) == 5
+    base_of = simple_group.offsets_expire_from()
+    assert base_of is not None
+    assert base_of(5) == 5
     expires_from = ClassicGroup.from_record(stored_group(member_count=0)).offsets_expire_from()
     assert expires_from is not None
     assert expires_from(5) == 77
     old_group = ClassicGroup.from_record(stored_group(member_count=0))
     old_group.state_timestamp_ms = None
-    base = old_group.offsets_expire_from()
-    assert base is not None
-    assert base(5) == 5
+    base_of = old_group.offsets_expire_from()
+    assert base_of is not None
+    assert base_of(5) == 5
     live = ClassicGroup.from_record(stored_group()).offsets_expire_from()
     assert live is not None
     assert live(5) == 5

@@ -80,13 +80,13 @@ x       -         5      9        unknown_member_id    unknown_member_id
 
 @pytest.mark.parametrize("row", COMMITS.strip().splitlines()[1:])
 def test_who_may_commit(row: str) -> None:
-    member, instance, epoch, version, *expected = row.split()
+    member, instance_id, epoch, version, *expected = row.split()
     for is_transactional, name in zip((False, True), expected, strict=True):
         command = CommitOffsets(
             group_id="g",
             positions=(),
             member_id="" if member == "-" else member,
-            group_instance_id=None if instance == "-" else instance,
+            group_instance_id=None if instance_id == "-" else instance_id,
             generation=int(epoch),
             is_transactional=is_transactional,
             api_version=int(version),
@@ -156,9 +156,9 @@ def test_it_is_a_group_like_any_other() -> None:
     assert ConsumerGroup("g").check_delete() is None
     assert ConsumerGroup("g").is_empty
     assert group.has_subscriber("t")
-    base = group.offsets_expire_from()
-    assert base is not None
-    assert base(7) == 7
+    base_of = group.offsets_expire_from()
+    assert base_of is not None
+    assert base_of(7) == 7
 
 
 def test_its_tombstones_take_away_all_that_the_log_has() -> None:

@@ -130,9 +130,9 @@ async def test_a_body_that_nobody_wants_is_not_too_large() -> None:
     await no_body_of(request(b"garbage that no header announces"))
 
 
-@pytest.mark.parametrize(("query", "expected"), [(b"", 5), (b"n=0", 0), (b"n=9", 9)])
-def test_a_number_of_the_query(query: bytes, expected: int) -> None:
-    assert number_of(request(query=query), "n", default=5, minimum=0, maximum=9) == expected
+@pytest.mark.parametrize(("query", "expected_number"), [(b"", 5), (b"n=0", 0), (b"n=9", 9)])
+def test_a_number_of_the_query(query: bytes, expected_number: int) -> None:
+    assert number_of(request(query=query), "n", default=5, minimum=0, maximum=9) == expected_number
 
 
 @pytest.mark.parametrize("query", [b"n=10", b"n=-1", b"n=x", b"n="])
@@ -273,7 +273,7 @@ def status(access_rules: AccessRules, path: str = PATH, **headers: str) -> int |
 
 
 @pytest.mark.parametrize(
-    ("host", "expected"),
+    ("host", "expected_number"),
     [
         ("localhost", None),
         ("LOCALHOST:9080", None),
@@ -288,8 +288,10 @@ def status(access_rules: AccessRules, path: str = PATH, **headers: str) -> int |
         ("localhost:evil.example", 400),
     ],
 )
-def test_on_loopback_only_loopbacks_names_are_answered(host: str, expected: int | None) -> None:
-    assert status(NEAR, host=host) == expected
+def test_on_loopback_only_loopbacks_names_are_answered(
+    host: str, expected_number: int | None
+) -> None:
+    assert status(NEAR, host=host) == expected_number
     assert status(FAR, host=host, **BEARER) is None
 
 
@@ -339,10 +341,10 @@ def test_the_cookie_stands_for_the_token_and_does_not_tell_it() -> None:
     assert cookie is not None
     assert TOKEN not in cookie
     assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
-    pair = cookie.partition(";")[0]
-    assert status(FAR, cookie=f"a=b; {pair}") is None
-    assert status(FAR, cookie=pair + "x") == 401
-    assert status(AccessRules(token=TOKEN + "2"), cookie=pair) == 401
+    pair_text = cookie.partition(";")[0]
+    assert status(FAR, cookie=f"a=b; {pair_text}") is None
+    assert status(FAR, cookie=pair_text + "x") == 401
+    assert status(AccessRules(token=TOKEN + "2"), cookie=pair_text) == 401
     assert NEAR.cookie is None
 
 
@@ -620,9 +622,9 @@ async def test_a_request_that_has_two_ends_is_refused_and_nothing_behind_it_is_r
     ):
         host, _, port = server.url.removeprefix("http://").rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        head = f"POST /api/v1/reset HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        head_text = f"POST /api/v1/reset HTTP/1.1\r\nHost: {host}:{port}\r\n"
         lengths = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
-        writer.write(f"{head}{lengths}0\r\n\r\n{head}Content-Length: 0\r\n\r\n".encode())
+        writer.write(f"{head_text}{lengths}0\r\n\r\n{head_text}Content-Length: 0\r\n\r\n".encode())
         answers = (await reader.read()).decode()
         writer.close()
     assert answers.startswith("HTTP/1.1 400 ")

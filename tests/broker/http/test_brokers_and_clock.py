@@ -110,10 +110,10 @@ async def test_a_start_that_is_cut_short_is_refused(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     await client.post(f"{BROKERS}/1/kill")
-    starting = asyncio.get_running_loop().create_task(client.post(f"{BROKERS}/1/start"))
+    starting_task = asyncio.get_running_loop().create_task(client.post(f"{BROKERS}/1/start"))
     await asyncio.sleep(1)
     await client.post(f"{BROKERS}/1/kill")
-    answer = await starting
+    answer = await starting_task
     assert answer.status_code == 409
     assert "killed while it started" in answer.json()["error"]
 
@@ -284,17 +284,17 @@ async def test_a_rule_holds_until_it_is_released_and_is_gone_when_taken_back(
     armed_answer = await client.post("/api/v1/faults", json=HOLD)
     assert (armed_answer.status_code, armed_answer.json()["struck"]) == (201, 0)
     async with cluster.client() as app_cluster, Producer(app_cluster) as producer:
-        first_record = producer.send("orders", 0, b"v")
+        first_record_future = producer.send("orders", 0, b"v")
         wait_answer = await client.get("/api/v1/faults/late/wait?struck=1")
         assert (wait_answer.json()["struck"], wait_answer.json()["held"]) == (1, 1)
         release_answer = await client.post("/api/v1/faults/late/release")
         assert release_answer.json() == {"released": 1}
-        await first_record
-        second_record = producer.send("orders", 0, b"v")
+        await first_record_future
+        second_record_future = producer.send("orders", 0, b"v")
         await client.get("/api/v1/faults/late/wait?struck=2")
         disarm_answer = await client.delete("/api/v1/faults/late")
         assert disarm_answer.json()["released"] == 2
-        await second_record
+        await second_record_future
     assert (await client.get("/api/v1/faults")).json() == []
 
 
@@ -304,7 +304,7 @@ async def test_what_is_held_is_lost_when_it_is_released_so(
 ) -> None:
     await client.post(FAULTS, json=HOLD | {"limit": 1})
     async with cluster.client() as app_cluster, Producer(app_cluster) as producer:
-        lost_record = producer.send("orders", 0, b"lost")
+        lost_record_future = producer.send("orders", 0, b"lost")
         await client.get(f"{FAULTS}/late/wait?struck=1")
         wrong_answer = await client.post(f"{FAULTS}/late/release?as=nothing")
         assert (wrong_answer.status_code, "pass, drop, duplicate" in wrong_answer.text) == (
@@ -312,7 +312,7 @@ async def test_what_is_held_is_lost_when_it_is_released_so(
             True,
         )
         assert (await client.post(f"{FAULTS}/late/release?as=drop")).json() == {"released": 1}
-        await lost_record  # its client has sent it again
+        await lost_record_future  # its client has sent it again
     assert (await client.get(f"{FAULTS}/late")).json()["released"] == 1
 
 
@@ -568,15 +568,15 @@ async def test_markers_that_are_owed_are_counted(
 async def test_a_state_is_waited_for_and_in_vain_says_why(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    wait = "/api/v1/transaction-wait?transactional_id=a/b"
+    wait_text = "/api/v1/transaction-wait?transactional_id=a/b"
     async with (
         cluster.client() as app_cluster,
         Producer(app_cluster, transactional_id="a/b") as producer,
     ):
         await producer.init_transactions()
-        empty_answer = await client.get(f"{wait}&state=CompleteCommit&state=Empty")
+        empty_answer = await client.get(f"{wait_text}&state=CompleteCommit&state=Empty")
         assert empty_answer.json()["state"] == "Empty"
-        late_answer = await client.get(f"{wait}&state=Ongoing&timeout_ms=20")
+        late_answer = await client.get(f"{wait_text}&state=Ongoing&timeout_ms=20")
         assert late_answer.status_code == 408
         assert late_answer.json()["error"] == "a/b is Empty after 20 ms, not Ongoing"
     for query, complaint in (
@@ -584,7 +584,7 @@ async def test_a_state_is_waited_for_and_in_vain_says_why(
         ("timeout_ms=5", "no state is given"),
         ("state=Empty&timeout_ms=x", "timeout_ms"),
     ):
-        refusal_answer = await client.get(f"{wait}&{query}")
+        refusal_answer = await client.get(f"{wait_text}&{query}")
         assert (refusal_answer.status_code, complaint in refusal_answer.json()["error"]) == (
             422,
             True,
@@ -604,10 +604,10 @@ async def test_a_transaction_that_its_coordinator_does_not_know_hangs(
         )
         await producer.init_transactions()
         producer.begin()
-        late_send = producer.send("orders", 0, b"late")
+        late_send_future = producer.send("orders", 0, b"late")
         await cluster.wait_until_struck()
         with pytest.raises(ClientError):
-            await late_send
+            await late_send_future
         await producer.abort()
         await client.post("/api/v1/faults/f/release")
         await asyncio.sleep(1)

@@ -381,12 +381,12 @@ async def test_the_story_the_waits_and_the_rules_are_told(
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await cluster.wait_until_struck()
-        report = (await client.get("/api/v1/report")).text
-        assert "txnsim: what happened" in report
-        assert "shop: the fault rule 'f' holds WriteTxnMarkers" in report
-        assert "shop: orders-0 has no marker yet" in report
-        assert "f: 1 matched, 1 struck, 1 held" in report
-        assert max(map(len, report.splitlines())) <= 200
+        report_text = (await client.get("/api/v1/report")).text
+        assert "txnsim: what happened" in report_text
+        assert "shop: the fault rule 'f' holds WriteTxnMarkers" in report_text
+        assert "shop: orders-0 has no marker yet" in report_text
+        assert "f: 1 matched, 1 struck, 1 held" in report_text
+        assert max(map(len, report_text.splitlines())) <= 200
         cluster.sim.injector.disarm_all()
     refusal_answer = await client.get("/api/v1/report?from=x")
     assert refusal_answer.status_code == 422
@@ -403,11 +403,11 @@ async def test_names_that_a_terminal_would_obey_are_written_out(
         await begin_transaction(app_cluster, transactional_id) as producer,
     ):
         await producer.send("orders", 0, b"v")
-        report = (await client.get("/api/v1/report")).text
+        report_text = (await client.get("/api/v1/report")).text
         await producer.abort()
-    assert r"id\x1b]0;taken\x07\r\nforged" in report
-    assert not {*report} & {"\x1b", "\x07", "\r", "\u202e"}
-    assert not any(line.startswith("forged") for line in report.splitlines())
+    assert r"id\x1b]0;taken\x07\r\nforged" in report_text
+    assert not {*report_text} & {"\x1b", "\x07", "\r", "\u202e"}
+    assert not any(line.startswith("forged") for line in report_text.splitlines())
 
 
 # ``overview``: The cluster as a whole through the control port.

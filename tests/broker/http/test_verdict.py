@@ -99,15 +99,15 @@ async def test_a_reader_that_waits_is_named(
     async with cluster.client() as app_cluster, cluster.client("reader") as reader:
         await hang(app_cluster)
         tasks = cluster.env.tasks
-        waiting_fetch = tasks.spawn(held_fetch(reader, 0, READ_COMMITTED), name="reader")
-        hasty_fetch = tasks.spawn(held_fetch(app_cluster, 2, READ_UNCOMMITTED), name="hasty")
+        waiting_fetch_task = tasks.spawn(held_fetch(reader, 0, READ_COMMITTED), name="reader")
+        hasty_fetch_task = tasks.spawn(held_fetch(app_cluster, 2, READ_UNCOMMITTED), name="hasty")
         await asyncio.sleep(0.1)
         cluster_verdict = await verdict(client)
         assert partition(cluster_verdict)["readers"] == ["reader"]
         assert partition(cluster_verdict)["sentences"][-1] == (
             "Consumers that wait: reader. No share group waits."
         )
-        await asyncio.gather(waiting_fetch, hasty_fetch)
+        await asyncio.gather(waiting_fetch_task, hasty_fetch_task)
         assert partition(await verdict(client))["readers"] == []
 
 
@@ -263,8 +263,8 @@ def test_a_marker_against_the_decision_is_wrong_data(level: int, decision: str) 
             cluster.injector.disarm("late")
             await until_state(app_cluster, "billing", f"Complete{decision.title()}")
             cluster_verdict = await verdict(client)
-            expected = "wrong-data" if decision == "commit" else "healthy"
-            assert cluster_verdict["state"] == expected
+            expected_text = "wrong-data" if decision == "commit" else "healthy"
+            assert cluster_verdict["state"] == expected_text
             if decision == "commit":
                 (wrong_data,) = partition(cluster_verdict)["wrong_data"]
                 assert (wrong_data["offset"], wrong_data["is_commit"]) == (1, True)

@@ -81,12 +81,12 @@ async def test_the_struck_crossing_waits_until_the_thing_is_done_and_passes(
 ) -> None:
     control.gate.clear()
     armed_rule = arm(injector, Crash(), limit=1)
-    struck_crossing = cross(env, injector)
+    struck_crossing_task = cross(env, injector)
     assert control.actions == []
     await asyncio.sleep(1)
-    assert (struck_crossing.done(), armed_rule.struck) == (False, 0)
+    assert (struck_crossing_task.done(), armed_rule.struck) == (False, 0)
     control.gate.set()
-    assert await struck_crossing == PASS
+    assert await struck_crossing_task == PASS
     assert (control.actions, armed_rule.struck) == (["crash 2"], 1)
 
 
@@ -98,11 +98,11 @@ async def test_the_struck_crossing_meets_what_the_rule_says_then(
     assert (await cross(env, injector)).outcome is SubmitOutcome.ERROR
     injector.disarm("f")
     arm(injector, MoveLeader(topic="t", partition=0), then=Hold())
-    crossing_wait = cross(env, injector)
+    crossing_wait_task = cross(env, injector)
     await asyncio.sleep(1)
-    assert not crossing_wait.done()
+    assert not crossing_wait_task.done()
     assert injector.release("f") == 1
-    assert await crossing_wait == PASS
+    assert await crossing_wait_task == PASS
     assert control.actions == ["move t-0 to somebody"] * 2
 
 
@@ -137,12 +137,12 @@ def test_a_failure_is_reported_and_the_crossing_passes() -> None:
         env: VirtualEnvironment, injector: Injector, _control: RecordingControl
     ) -> None:
         armed_rule = arm(injector, Crash(broker=MISSING), then=Drop())
-        strike_wait = env.tasks.spawn(
+        strike_wait_task = env.tasks.spawn(
             injector.wait_until_struck("f", timeout_ms=100), name="waiting"
         )
         await asyncio.sleep(0)
         assert await cross(env, injector) == PASS
-        outcome = (await asyncio.gather(strike_wait, return_exceptions=True))[0]
+        outcome = (await asyncio.gather(strike_wait_task, return_exceptions=True))[0]
         assert isinstance(outcome, LookupError)
         assert "there is no broker 99" in str(outcome)
         assert (armed_rule.failure, armed_rule.struck) == ("there is no broker 99", 0)
@@ -179,11 +179,11 @@ async def test_what_is_done_after_its_rule_was_disarmed_is_undone(
 ) -> None:
     control.gate.clear()
     arm(injector, Crash())
-    struck_crossing = cross(env, injector)
+    struck_crossing_task = cross(env, injector)
     await asyncio.sleep(1)
     injector.disarm("f")
     control.gate.set()
-    assert await struck_crossing == PASS
+    assert await struck_crossing_task == PASS
     await asyncio.sleep(1)
     assert control.actions == ["crash 2", "undo crash 2"]
 
@@ -194,9 +194,9 @@ async def test_a_struck_crossing_may_be_given_up(
 ) -> None:
     control.gate.clear()
     armed_rule = arm(injector, Crash())
-    struck_crossing = cross(env, injector)
+    struck_crossing_task = cross(env, injector)
     await asyncio.sleep(1)
-    struck_crossing.cancel()
+    struck_crossing_task.cancel()
     await asyncio.sleep(1)
     control.gate.set()
     await asyncio.sleep(1)
@@ -244,8 +244,8 @@ class LinkMessages:
         (self.lost if is_lost else self.passed).append(crossing_number)
 
 
-async def _await_effect(answer: Awaitable[FaultEffect]) -> FaultEffect:
-    return await answer
+async def _await_effect(answer_awaitable: Awaitable[FaultEffect]) -> FaultEffect:
+    return await answer_awaitable
 
 
 def run_of_stalls(story: Callable[[LinkMessages], Awaitable[None]]) -> None:
@@ -357,23 +357,23 @@ def crossing_of_armed() -> Crossing:
 
 async def test_who_waits_for_strikes_is_woken_by_the_last_of_them() -> None:
     state = armed_rule(Pass())
-    first_strike, second_strike = state.until_struck(1), state.until_struck(2)
-    given_up = state.until_struck(1)
-    given_up.cancel()
+    first_strike_future, second_strike_future = state.until_struck(1), state.until_struck(2)
+    given_up_future = state.until_struck(1)
+    given_up_future.cancel()
     state.count_strike()
-    assert (first_strike.done(), second_strike.done()) == (True, False)
+    assert (first_strike_future.done(), second_strike_future.done()) == (True, False)
     state.count_strike()
-    assert second_strike.done()
+    assert second_strike_future.done()
     assert state.until_struck(2).done()
 
 
 async def test_a_wait_in_vain_says_why() -> None:
     state = armed_rule()
-    second_strike, cancelled = state.until_struck(2), state.until_struck(1)
-    cancelled.cancel()
+    second_strike_future, cancelled_future = state.until_struck(2), state.until_struck(1)
+    cancelled_future.cancel()
     state.give_up("it was disarmed")
     with pytest.raises(LookupError, match="0 of 2 strikes; it was disarmed"):
-        await second_strike
+        await second_strike_future
 
 
 async def test_a_limit_of_likely_strikes_counts_strikes() -> None:

@@ -108,13 +108,13 @@ async def test_a_rule_that_is_spent_costs_nothing_more_but_can_be_released(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     armed_rule = injector.arm(rule(limit=1))
-    held_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
+    held_crossing_task = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
     assert not injector.is_armed
     assert armed_rule.is_spent
     assert injector.cross(crossing(2)) is None
     await asyncio.sleep(0)
     assert injector.release("f") == 1
-    assert await held_crossing == PASS
+    assert await held_crossing_task == PASS
 
 
 @within(run)
@@ -237,11 +237,13 @@ async def test_a_delay_without_a_waiting_caller_is_forgotten(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     injector.arm(rule(action=Delay(delay_ms=500)))
-    delayed_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
+    delayed_crossing_task = env.tasks.spawn(
+        _coroutine(wait(injector.cross(crossing()))), name="wait"
+    )
     await asyncio.sleep(0)
-    delayed_crossing.cancel()
+    delayed_crossing_task.cancel()
     await asyncio.sleep(1)
-    assert delayed_crossing.cancelled()
+    assert delayed_crossing_task.cancelled()
 
 
 # Holding
@@ -326,9 +328,9 @@ async def test_a_crossing_whose_waiter_is_gone_is_held_no_longer(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     armed_rule = injector.arm(rule())
-    held_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
+    held_crossing_task = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
     await asyncio.sleep(0)
-    held_crossing.cancel()
+    held_crossing_task.cancel()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert len(armed_rule.held_crossings) == 0
@@ -343,17 +345,19 @@ async def test_waiting_for_a_strike_ends_with_it(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     armed_rule = injector.arm(rule(action=Drop()))
-    strike_wait = env.tasks.spawn(injector.wait_until_struck("f", timeout_ms=10_000), name="once")
-    second_wait = env.tasks.spawn(
+    strike_wait_task = env.tasks.spawn(
+        injector.wait_until_struck("f", timeout_ms=10_000), name="once"
+    )
+    second_wait_task = env.tasks.spawn(
         injector.wait_until_struck("f", count=2, timeout_ms=10_000), name="twice"
     )
     await asyncio.sleep(1)
-    assert not strike_wait.done()
+    assert not strike_wait_task.done()
     injector.cross(crossing())
-    assert await strike_wait is armed_rule
-    assert not second_wait.done()
+    assert await strike_wait_task is armed_rule
+    assert not second_wait_task.done()
     injector.cross(crossing())
-    assert await second_wait is armed_rule
+    assert await second_wait_task is armed_rule
     assert await injector.wait_until_struck("f", count=2, timeout_ms=0) is armed_rule
 
 
@@ -374,10 +378,10 @@ async def test_waiting_for_a_strike_has_a_deadline_that_says_what_was_seen(
 def test_waiting_for_a_rule_that_is_disarmed_is_in_vain() -> None:
     async def main(env: VirtualEnvironment, injector: Injector) -> None:
         injector.arm(rule(action=Drop()))
-        strike_wait = env.tasks.spawn(_coroutine(_expect_lookup_error(injector)), name="wait")
+        strike_wait_task = env.tasks.spawn(_coroutine(_expect_lookup_error(injector)), name="wait")
         await asyncio.sleep(1)
         injector.disarm("f")
-        assert await strike_wait == "rule 'f': 0 of 1 strikes; it was disarmed"
+        assert await strike_wait_task == "rule 'f': 0 of 1 strikes; it was disarmed"
 
     async def _expect_lookup_error(injector: Injector) -> str:
         try:
@@ -502,9 +506,9 @@ async def test_a_rule_may_wait_for_another_and_end_with_another(
 async def test_a_rule_may_wait_for_one_that_is_disarmed_but_not_for_an_unknown_one(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    for field in ("after", "until"):
-        with pytest.raises(ValueError, match=f"{field}: no rule 'other' has been armed"):
-            injector.arm(rule("f", Drop(), **{field: "other"}))
+    for field_name in ("after", "until"):
+        with pytest.raises(ValueError, match=f"{field_name}: no rule 'other' has been armed"):
+            injector.arm(rule("f", Drop(), **{field_name: "other"}))
     injector.arm(rule("other", Pass()))
     injector.cross(crossing())
     injector.disarm("other")
@@ -587,8 +591,8 @@ async def test_reordering_lets_the_next_ones_pass_first(
             order.append(crossing_number)
             continue
 
-        async def late(late_number: int, answer: Awaitable[FaultEffect]) -> None:
-            await answer
+        async def late(late_number: int, answer_awaitable: Awaitable[FaultEffect]) -> None:
+            await answer_awaitable
             order.append(late_number)
 
         assert not isinstance(answer, FaultEffect)
@@ -605,11 +609,11 @@ async def test_a_reordered_crossing_keeps_its_rule_alive_and_can_be_released(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     injector.arm(rule(action=Reorder(), limit=1))
-    held_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
+    held_crossing_task = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
     await asyncio.sleep(0)
     assert injector.is_armed, "it has to see the next one pass"
     assert injector.release("f") == 1
-    assert await held_crossing == PASS
+    assert await held_crossing_task == PASS
     assert not injector.is_armed
 
 
@@ -658,18 +662,22 @@ async def test_it_says_how_much_its_rules_want_to_know(
     ]
     injector.arm(rule("by-id", Pass(), transactional_id="tx", limit=1))
     assert injector.needed_part(point, 0) is MessagePart.BODY
-    first_crossing = asyncio.get_running_loop().create_task(_await_it(injector.cross(crossing())))
+    first_crossing_task = asyncio.get_running_loop().create_task(
+        _await_it(injector.cross(crossing()))
+    )
     assert injector.needed_part(point, 0) is MessagePart.HEADER, (
         "a rule that is spent asks for nothing"
     )
     injector.disarm_all()
     injector.arm(rule("line", Stall()))
-    second_crossing = asyncio.get_running_loop().create_task(_await_it(injector.cross(crossing())))
+    second_crossing_task = asyncio.get_running_loop().create_task(
+        _await_it(injector.cross(crossing()))
+    )
     assert injector.needed_part(FaultPoint.CLIENT_RESPONSE, 1) is MessagePart.HEADER, (
         "a line stands still"
     )
     injector.disarm_all()
-    await asyncio.gather(first_crossing, second_crossing)
+    await asyncio.gather(first_crossing_task, second_crossing_task)
 
 
 async def _await_it(answer: Any) -> None:

@@ -50,11 +50,11 @@ async def printed_table(capsys: Captured, bootstrap: str, *args: str, status: in
     """The table that the tool prints; it runs in a thread, as it has a loop of its own."""
     arguments = ["txns", "--bootstrap-server", bootstrap, *args]
     code = await asyncio.to_thread(main, arguments)
-    out, err = capsys.readouterr()
-    assert code == status, err
-    header, *rows = [[cell.strip() for cell in line.split("\t")] for line in out.splitlines()] or [
-        []
-    ]
+    output, error_output = capsys.readouterr()
+    assert code == status, error_output
+    header, *rows = [
+        [cell_text.strip() for cell_text in line.split("\t")] for line in output.splitlines()
+    ] or [[]]
     return [dict(zip(header, row, strict=True)) for row in rows]
 
 
@@ -178,11 +178,11 @@ async def test_an_abort_names_a_start_offset_alone(
                         OpenSince(partition=ORDERS_0, start_offset=offset)
                     )
                 else:
-                    with pytest.raises(ClientError, match="Could not find any open") as refusal:
+                    with pytest.raises(ClientError, match="Could not find any open") as error_info:
                         await admin.abort_transaction(
                             OpenSince(partition=ORDERS_0, start_offset=offset)
                         )
-                    assert refusal.value.error is ErrorCode.invalid_txn_state
+                    assert error_info.value.error is ErrorCode.invalid_txn_state
             (producers,) = (await admin.describe_producers((ORDERS_0,))).values()
             assert not isinstance(producers, ClientError)
             assert [producer.txn_start_offset for producer in producers] == [None]
@@ -297,16 +297,16 @@ async def test_the_tools_tell_it_from_what_hangs(
             return (code, *capsys.readouterr())
 
         partition_options = ("--topic", "orders", "--partition", "0")
-        code, out, err = await run_tool("why", "orders-0")
-        assert "waits for its external coordinator" in out, (code, err)
-        assert "It does not hang" in out
-        assert "aborts it, even if it was decided to commit" in out
+        code, output, error_output = await run_tool("why", "orders-0")
+        assert "waits for its external coordinator" in output, (code, error_output)
+        assert "It does not hang" in output
+        assert "aborts it, even if it was decided to commit" in output
         # Its record is stamped years ago: leaders, who do not know of two-phase commit, count it.
         assert count_late_transactions(cluster) == 1
-        code, out, _ = await run_tool("find-hanging", *partition_options[:2])
-        assert (code, len(out.splitlines())) == (0, 1), out
-        code, out, _ = await run_tool("find-hanging", "--all")
-        assert code == 0, out  # 3 where something hangs
+        code, output, _ = await run_tool("find-hanging", *partition_options[:2])
+        assert (code, len(output.splitlines())) == (0, 1), output
+        code, output, _ = await run_tool("find-hanging", "--all")
+        assert code == 0, output  # 3 where something hangs
         aborts = (
             "abort",
             *partition_options,
@@ -315,13 +315,15 @@ async def test_the_tools_tell_it_from_what_hangs(
             "--audit-file",
             str(tmp_path / "audit"),
         )
-        code, _, err = await run_tool(*aborts)
+        code, _, error_output = await run_tool(*aborts)
         assert code != 0
-        assert "It may be prepared" in err
+        assert "It may be prepared" in error_output
         assert (await client.describe("t")).transaction_state == "Ongoing"
-        code, _, err = await run_tool("forceTerminateTransaction", "--transactionalId", "t")
+        code, _, error_output = await run_tool(
+            "forceTerminateTransaction", "--transactionalId", "t"
+        )
         assert code == 0
-        assert "may have been prepared" in err
+        assert "may have been prepared" in error_output
         await client.wait_for_state("t", "Empty")  # it was aborted, and a new session begins
 
 
@@ -343,14 +345,14 @@ async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
                 (epoch, start + 1, ErrorCode.invalid_txn_state),
                 (epoch + 1, start, ErrorCode.invalid_producer_epoch),
             ):
-                with pytest.raises(ClientError) as refusal:
+                with pytest.raises(ClientError) as error_info:
                     await admin.abort_named_transaction(
                         CLIENT_P0,
                         producer_id=producer_id,
                         producer_epoch=wrong_epoch,
                         start_offset=wrong_start,
                     )
-                assert refusal.value.error is error
+                assert error_info.value.error is error
             await admin.abort_named_transaction(
                 CLIENT_P0, producer_id=producer_id, producer_epoch=epoch, start_offset=start
             )

@@ -36,14 +36,16 @@ from txnsim.wire.record_walk import WALK_PIECES
 LAG = 1_000
 
 
-def batch_of_pairs(*pairs: tuple[str, str | None], compression: int = 0, stamp: int = NOW) -> bytes:
+def batch_of_pairs(
+    *pairs: tuple[str, str | None], compression: int = 0, timestamp_ms: int = NOW
+) -> bytes:
     """A batch of records with these keys and values, without a producer id."""
     return build_batch(
         [
             Record(key=key.encode(), value=None if record_value is None else record_value.encode())
             for key, record_value in pairs
         ],
-        timestamp_ms=stamp,
+        timestamp_ms=timestamp_ms,
         compression=compression,
     )
 
@@ -68,9 +70,9 @@ class CompactedLog(LogDriver):
     def put(self, *pairs: tuple[str, str | None], compression: int = 0) -> None:
         assert self.append(batch_of_pairs(*pairs, compression=compression)) == 0
 
-    def send(self, sequence: int, *pairs: tuple[str, str | None], pid: int = 7) -> None:
+    def send(self, sequence: int, *pairs: tuple[str, str | None], producer_id: int = 7) -> None:
         """Append a transactional batch."""
-        guard = self.guard(sequence, pid=pid)
+        guard = self.guard(sequence, producer_id=producer_id)
         batch_data = build_batch(
             [
                 Record(
@@ -79,7 +81,7 @@ class CompactedLog(LogDriver):
                 for key, record_value in pairs
             ],
             timestamp_ms=NOW,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=0,
             base_sequence=sequence,
             is_transactional=True,
@@ -558,7 +560,7 @@ def test_records_are_left_alone_while_they_are_young() -> None:
     compacted_log.put(("a", "1"))
     compacted_log.roll()
     compacted_log.log.config = CompactedLog(min_lag=100).log.config
-    compacted_log.append(batch_of_pairs(("a", "2"), stamp=NOW + 50))
+    compacted_log.append(batch_of_pairs(("a", "2"), timestamp_ms=NOW + 50))
     compacted_log.roll()
     assert first_uncleanable_offset(compacted_log.log, NOW + 99) == 0
     assert compacted_log.clean(NOW + 99) is None
@@ -691,14 +693,14 @@ def two_producers(rules: Rules = LATEST_RULES) -> CompactedLog:
     compacted_log.log.config = msgspec.structs.replace(
         compacted_log.log.config, cleaner_keys_max=2, rules=rules
     )
-    compacted_log.send(0, ("a", "1"), ("b", "1"), pid=1)  # 0, 1
-    compacted_log.end(committed=True, pid=1)  # 2
-    compacted_log.send(2, ("a", "aborted"), pid=1)  # 3
-    compacted_log.end(committed=False, pid=1)  # 4
-    compacted_log.send(0, ("c", "1"), ("d", "1"), pid=2)  # 5, 6
-    compacted_log.end(committed=True, pid=2)  # 7
-    compacted_log.send(2, ("c", "aborted"), pid=2)  # 8
-    compacted_log.end(committed=False, pid=2)  # 9
+    compacted_log.send(0, ("a", "1"), ("b", "1"), producer_id=1)  # 0, 1
+    compacted_log.end(committed=True, producer_id=1)  # 2
+    compacted_log.send(2, ("a", "aborted"), producer_id=1)  # 3
+    compacted_log.end(committed=False, producer_id=1)  # 4
+    compacted_log.send(0, ("c", "1"), ("d", "1"), producer_id=2)  # 5, 6
+    compacted_log.end(committed=True, producer_id=2)  # 7
+    compacted_log.send(2, ("c", "aborted"), producer_id=2)  # 8
+    compacted_log.end(committed=False, producer_id=2)  # 9
     compacted_log.roll()  # 10
     return compacted_log
 
@@ -753,8 +755,8 @@ def test_room_for_one_key_more_is_enough_where_a_key_comes_again() -> None:
     assert compacted_log.records() == [(2, "a", "2")]
 
 
-def data(offset: int, *, pid: int = 7, is_transactional: bool = True) -> BatchHeader:
-    header = read_batch_header(batch(0, pid=pid, is_transactional=is_transactional))
+def data(offset: int, *, producer_id: int = 7, is_transactional: bool = True) -> BatchHeader:
+    header = read_batch_header(batch(0, producer_id=producer_id, is_transactional=is_transactional))
     fields = {field_name: getattr(header, field_name) for field_name in header.__struct_fields__}
     return BatchHeader(**{**fields, "base_offset": offset})
 
@@ -763,9 +765,9 @@ def marker(kind: int) -> ControlRecord:
     return ControlRecord(type=kind, version=0, coordinator_epoch=0)
 
 
-def aborted_txn(first_offset: int, last_offset: int, *, pid: int = 7) -> AbortedTxn:
+def aborted_txn(first_offset: int, last_offset: int, *, producer_id: int = 7) -> AbortedTxn:
     return AbortedTxn(
-        producer_id=pid,
+        producer_id=producer_id,
         first_offset=first_offset,
         last_offset=last_offset,
         last_stable_offset=last_offset + 1,
@@ -776,10 +778,10 @@ def test_records_of_an_aborted_transaction_go_and_its_marker_stays_once() -> Non
     txns = CleanedTxns()
     entry = aborted_txn(2, 5)
     txns.expect([entry])
-    assert not txns.on_data(data(1, pid=8))
+    assert not txns.on_data(data(1, producer_id=8))
     assert txns.on_data(data(2))
     assert txns.on_data(data(3))
-    assert not txns.on_data(data(4, pid=8))
+    assert not txns.on_data(data(4, producer_id=8))
     assert not txns.on_control(data(5), marker(ABORT))
     assert txns.kept == [entry]
     assert not txns.on_data(data(6)), "the next transaction of the producer was committed"

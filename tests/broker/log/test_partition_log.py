@@ -43,14 +43,14 @@ def read_log(
     max_bytes: int = ALL,
     isolation: IsolationLevel = UNCOMMITTED,
     min_one_batch: bool = True,
-    up_to_log_end: bool = False,
+    reads_to_log_end: bool = False,
 ) -> LogRead:
     answer = driver.log.read(
         offset,
         max_bytes=max_bytes,
         isolation=isolation,
         reads_one_batch_at_least=min_one_batch,
-        reads_to_log_end=up_to_log_end,
+        reads_to_log_end=reads_to_log_end,
     )
     assert isinstance(answer, LogRead)
     assert answer.size == sum(map(len, answer.records))
@@ -91,7 +91,7 @@ def test_a_read_gives_whole_batches_below_the_high_watermark(
 
 
 def test_a_follower_reads_up_to_the_log_end(three: LogDriver) -> None:
-    log_read = read_log(three, 2, up_to_log_end=True, isolation=COMMITTED)
+    log_read = read_log(three, 2, reads_to_log_end=True, isolation=COMMITTED)
     assert bases(log_read) == [2, 4]
     assert log_read.aborted is None
 
@@ -160,11 +160,11 @@ def aborted_entries(
 
 def test_an_aborted_transaction_is_listed_with_what_is_read() -> None:
     driver = LogDriver()
-    driver.txn(0, pid=1, count=2, record_value=b"a")
-    driver.txn(0, pid=2, count=3, record_value=b"b")
-    driver.end(committed=False, pid=2)
+    driver.txn(0, producer_id=1, count=2, record_value=b"a")
+    driver.txn(0, producer_id=2, count=3, record_value=b"b")
+    driver.end(committed=False, producer_id=2)
     assert aborted_entries(driver, 0) == []  # nothing can be read yet
-    driver.end(committed=True, pid=1)
+    driver.end(committed=True, producer_id=1)
     assert aborted_entries(driver, 0) == [(2, 2)]
     assert consume(driver.log, 0) == [b"a", b"a"]
     assert aborted_entries(driver, driver.log.log_end_offset) == []
@@ -173,14 +173,14 @@ def test_an_aborted_transaction_is_listed_with_what_is_read() -> None:
 def test_aborted_transactions_are_listed_as_far_as_a_sparse_index_can_tell() -> None:
     driver = LogDriver()
     driver.append(plain())
-    driver.txn(0, pid=1)
-    driver.end(committed=False, pid=1)
+    driver.txn(0, producer_id=1)
+    driver.end(committed=False, producer_id=1)
     # No batch is indexed yet: up to the log end, however little is read (LocalLog).
     assert aborted_entries(driver, 0, max_bytes=1) == aborted_entries(driver, 0) == [(1, 1)]
     driver.append(plain(record_value=b"x" * 5_000))
     driver.append(plain())  # indexed, for more than 4 KiB lie before it
-    driver.txn(0, pid=2)
-    driver.end(committed=False, pid=2)
+    driver.txn(0, producer_id=2)
+    driver.end(committed=False, producer_id=2)
     assert aborted_entries(driver, 0, max_bytes=1) == [(1, 1)]
     assert aborted_entries(driver, 0) == [(1, 1), (2, 5)]
 
@@ -188,8 +188,8 @@ def test_aborted_transactions_are_listed_as_far_as_a_sparse_index_can_tell() -> 
 def test_a_read_of_nothing_lists_what_may_lie_behind_it() -> None:
     driver = LogDriver()
     driver.append(plain())
-    driver.txn(0, pid=1)
-    driver.end(committed=False, pid=1)
+    driver.txn(0, producer_id=1)
+    driver.end(committed=False, producer_id=1)
     answer = driver.log.read(0, max_bytes=0, isolation=COMMITTED, reads_one_batch_at_least=False)
     assert not isinstance(answer, Rejection)
     assert answer.records == ()
@@ -210,13 +210,15 @@ def test_a_transaction_that_began_below_the_log_start_is_still_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "uncommitted", "log_end"),
+    ("offset", "uncommitted", "log_end_offset"),
     [(0, 2, 3), (1, 2, 3), (2, 1, 2), (4, 0, 1), (6, 0, 0), (7, 0, 0), (-1, 0, 0)],
 )
-def test_readable_bytes(three: LogDriver, offset: int, uncommitted: int, log_end: int) -> None:
+def test_readable_bytes(
+    three: LogDriver, offset: int, uncommitted: int, log_end_offset: int
+) -> None:
     log = three.log
     assert log.readable_bytes(offset, UNCOMMITTED) == uncommitted * SIZE
-    assert log.readable_bytes(offset, UNCOMMITTED, reads_to_log_end=True) == log_end * SIZE
+    assert log.readable_bytes(offset, UNCOMMITTED, reads_to_log_end=True) == log_end_offset * SIZE
 
 
 def test_readable_bytes_of_read_committed_move_with_the_stable_offset() -> None:
@@ -367,14 +369,14 @@ def test_the_high_watermark_neither_falls_nor_passes_the_end(driver: LogDriver) 
 
 def test_an_aborted_transaction_is_indexed_with_what_still_holds_it_back(driver: LogDriver) -> None:
     driver.append(plain(10))
-    driver.txn(0, pid=1, count=2)
-    driver.txn(0, pid=2, count=3)
-    driver.end(committed=False, pid=2)
+    driver.txn(0, producer_id=1, count=2)
+    driver.txn(0, producer_id=2, count=3)
+    driver.end(committed=False, producer_id=2)
     assert driver.log.last_stable_offset == 10
     (aborted_txn,) = driver.log.snapshot().aborted
     assert (aborted_txn.producer_id, aborted_txn.first_offset) == (2, 12)
     assert (aborted_txn.last_offset, aborted_txn.last_stable_offset) == (15, 10)
-    driver.end(committed=True, pid=1)
+    driver.end(committed=True, producer_id=1)
     assert driver.log.last_stable_offset == 17
 
 
@@ -391,13 +393,13 @@ def test_a_replica_that_leads_again_keeps_its_guards_and_open_transactions(
     driver: LogDriver,
 ) -> None:
     """A real 4.4.0 takes the batch, too (seed 16310 of ``txnsim simulate``)."""
-    driver.txn(0, pid=1)
-    guard = driver.guard(pid=2)
+    driver.txn(0, producer_id=1)
+    guard = driver.guard(producer_id=2)
     driver.log.become_follower(2)
     driver.log.become_leader(3)
-    assert driver.append(batch(0, pid=2, is_transactional=True), guard=guard) == 0
-    assert driver.guard(1, pid=1) == SENTINEL
-    assert driver.txn(1, pid=1) == 0
+    assert driver.append(batch(0, producer_id=2, is_transactional=True), guard=guard) == 0
+    assert driver.guard(1, producer_id=1) == SENTINEL
+    assert driver.txn(1, producer_id=1) == 0
     assert driver.log.leader_epoch == 3
     assert driver.log.leader_epoch_start_offset == 1
     assert [read_batch_header(batch_data).leader_epoch for batch_data in driver.log.batches()] == [
@@ -434,14 +436,14 @@ def replicate(driver: LogDriver, *, high_watermark: int | None = None) -> Partit
 def busy() -> LogDriver:
     """A log with committed, aborted and open transactions of two leader epochs."""
     driver = LogDriver()
-    driver.txn(0, pid=1, count=2)
-    driver.txn(0, pid=2)
-    driver.end(committed=True, pid=1)
+    driver.txn(0, producer_id=1, count=2)
+    driver.txn(0, producer_id=2)
+    driver.end(committed=True, producer_id=1)
     driver.log.become_leader(4)
-    driver.txn(2, pid=1)
-    driver.end(committed=False, pid=2, epoch=1, tv=2)
-    driver.data(0, pid=3, count=3)
-    driver.txn(0, pid=2, epoch=1, is_tv2=True)
+    driver.txn(2, producer_id=1)
+    driver.end(committed=False, producer_id=2, epoch=1, transaction_version=2)
+    driver.data(0, producer_id=3, count=3)
+    driver.txn(0, producer_id=2, epoch=1, is_tv2=True)
     return driver
 
 
@@ -549,11 +551,11 @@ def test_truncation_below_all_that_is_stored_starts_over() -> None:
 
 
 def test_starting_over_keeps_only_guards(driver: LogDriver) -> None:
-    driver.txn(0, pid=1)
-    guard = driver.guard(pid=2)
+    driver.txn(0, producer_id=1)
+    guard = driver.guard(producer_id=2)
     driver.log.restart_at(50, now_ms=NOW)
     driver.log.check_invariants()
-    assert driver.append(batch(0, pid=2, is_transactional=True), guard=guard) == 0
+    assert driver.append(batch(0, producer_id=2, is_transactional=True), guard=guard) == 0
     state = driver.log.snapshot()
     assert (state.log_start_offset, state.log_end_offset) == (50, 51)
     assert state.leader_epochs == ((0, 50),)

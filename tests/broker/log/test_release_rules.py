@@ -304,10 +304,10 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
             min_cleanable_dirty_ratio=0.0,
         )
         log = make_log(config)
-        for pid, key in ((7, b"k"), (8, b"\x00\x00\x00\x01")):  # version 0, type COMMIT
+        for producer_id, key in ((7, b"k"), (8, b"\x00\x00\x00\x01")):  # version 0, type COMMIT
             guard = start_verification(
                 log,
-                producer_id=pid,
+                producer_id=producer_id,
                 producer_epoch=0,
                 base_sequence=0,
                 supports_epoch_bump=False,
@@ -315,11 +315,14 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
             )
             assert isinstance(guard, int)
             append_client(
-                log, batch(0, pid=pid, is_transactional=True, key=key), guard=guard, now_ms=NOW
+                log,
+                batch(0, producer_id=producer_id, is_transactional=True, key=key),
+                guard=guard,
+                now_ms=NOW,
             )
             append_marker(
                 log,
-                producer_id=pid,
+                producer_id=producer_id,
                 producer_epoch=0,
                 committed=True,
                 coordinator_epoch=0,
@@ -327,7 +330,7 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
                 now_ms=NOW,
             )
         log.config = msgspec.structs.replace(config, roll_bytes=1)
-        append_client(log, batch(pid=-1), guard=SENTINEL, now_ms=NOW)
+        append_client(log, batch(producer_id=-1), guard=SENTINEL, now_ms=NOW)
         log.advance_high_watermark(log.log_end_offset)
         dirty_part = dirty_part_of(log, NOW)
         assert dirty_part is not None

@@ -631,7 +631,7 @@ ENTITIES: tuple[Entity, ...] = (
 
 
 @pytest.mark.parametrize(
-    ("exact", "kinds", "strict", "expected"),
+    ("exact", "kinds", "is_strict", "expected"),
     [
         ({}, (), False, (0, 1, 2, 3)),
         ({}, (), True, ()),
@@ -645,12 +645,12 @@ ENTITIES: tuple[Entity, ...] = (
     ],
 )
 def test_what_a_filter_finds(
-    exact: dict[str, str | None], kinds: tuple[str, ...], strict: bool, expected: tuple[int, ...]
+    exact: dict[str, str | None], kinds: tuple[str, ...], is_strict: bool, expected: tuple[int, ...]
 ) -> None:
     change = [QuotaChange(key="request_percentage", value=1.0)]
     image = altered_quotas(EMPTY, dict.fromkeys(ENTITIES, change))
     assert image.offset == EMPTY.offset + len(ENTITIES), "a record each"
-    quota_filter = QuotaFilter(exact=exact, kinds=frozenset(kinds), strict=strict)
+    quota_filter = QuotaFilter(exact=exact, kinds=frozenset(kinds), strict=is_strict)
     entities = [entity for entity in image.client_quotas if finds_quota(quota_filter, entity)]
     assert entities == [ENTITIES[entity_number] for entity_number in expected]
 

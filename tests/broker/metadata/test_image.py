@@ -207,7 +207,7 @@ def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
 
 
 @pytest.mark.parametrize(
-    ("leader", "isr", "down", "expected"),
+    ("leader", "isr", "down", "expected_number"),
     [
         (2, (1, 2, 3), (), 1),
         (2, (2, 3), (), None),
@@ -217,12 +217,12 @@ def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
     ],
 )
 def test_a_preferred_election_wants_the_first_replica_and_takes_another_over_none(
-    leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected: int | None
+    leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected_number: int | None
 ) -> None:
     changed_partition = partition_after(
         partition(leader, isr=isr), isr, down=down, election=PREFERRED
     )
-    assert (None if changed_partition is None else changed_partition.leader) == expected
+    assert (None if changed_partition is None else changed_partition.leader) == expected_number
 
 
 def test_a_leader_that_is_up_has_recovered() -> None:
@@ -802,8 +802,14 @@ def test_an_image_knows_which_topics_have_changed_since_the_one_before() -> None
     assert changed_topics_of(image.with_topic_configs("c", {"retention.ms": "1"}), image) == ("c",)
     image_with_two_topics = image.with_topics([own_topic("e"), own_topic("d")])
     assert changed_topics_of(image_with_two_topics, image) == ("e", "d")
-    both_partitions = {TopicPartition("c", 0): partition(2), TopicPartition("a", 0): partition(2)}
-    assert changed_topics_of(image.with_partitions(both_partitions), image) == ("a", "c")
+    both_partition_by_partition = {
+        TopicPartition("c", 0): partition(2),
+        TopicPartition("a", 0): partition(2),
+    }
+    assert changed_topics_of(image.with_partitions(both_partition_by_partition), image) == (
+        "a",
+        "c",
+    )
 
 
 def test_a_reader_that_has_missed_images_compares_them() -> None:

@@ -58,8 +58,8 @@ def test_brokers_of_a_release_have_as_many_settings_as_its_jars_list(
 
 def test_facts_are_those_of_the_release() -> None:
     threads = "num.recovery.threads.per.data.dir"
-    for name, default in (("3.9", "1"), ("4.0", "2"), ("4.4", "2")):
-        assert config_keys("broker", RELEASES[name].rules)[threads].default == default
+    for name, default_text in (("3.9", "1"), ("4.0", "2"), ("4.4", "2")):
+        assert config_keys("broker", RELEASES[name].rules)[threads].default == default_text
     segments = "log.segment.bytes"
     for name, minimum in (("3.9", 14), ("4.0", 1_048_576)):
         assert config_keys("broker", RELEASES[name].rules)[segments].minimum == minimum
@@ -147,10 +147,10 @@ def test_a_row_of_brokers_has_a_reader_or_a_reason() -> None:
     assert {setting.no_effect for setting in rows} == {"", *NO_EFFECT_REASONS}
 
 
-@pytest.mark.parametrize(("kafka_name", "field"), SETTINGS.items())
-def test_a_default_is_kafkas_unless_it_is_said_why_not(kafka_name: str, field: str) -> None:
-    setting = documentation()[field]
-    ours = getattr(DEFAULTS, field)
+@pytest.mark.parametrize(("kafka_name", "field_name"), SETTINGS.items())
+def test_a_default_is_kafkas_unless_it_is_said_why_not(kafka_name: str, field_name: str) -> None:
+    setting = documentation()[field_name]
+    ours = getattr(DEFAULTS, field_name)
     default = ours if setting.kafka_default is msgspec.UNSET else setting.kafka_default
     theirs = config_key("broker", kafka_name, LATEST_RULES).default
     assert theirs == (None if default is None else text(default)) or setting.unset

@@ -59,8 +59,8 @@ class Bench:
         return self.is_condition_met
 
     async def park(self, *keys: str, timeout_ms: float = 100) -> Any:
-        wait = self.purgatory.wait(keys, timeout_ms=timeout_ms, check=self.check)
-        task = asyncio.get_running_loop().create_task(wait)
+        wait_coroutine = self.purgatory.wait(keys, timeout_ms=timeout_ms, check=self.check)
+        task = asyncio.get_running_loop().create_task(wait_coroutine)
         await asyncio.sleep(0)
         return task
 
@@ -276,8 +276,10 @@ async def test_who_is_released_while_it_prepares_waits_no_more(bench: Bench) -> 
         bench.purgatory.release("a")
         return False
 
-    waits = bench.purgatory.wait(("a",), timeout_ms=100, check=bench.check, prepare=prepare)
-    assert await waits is True
+    waits_coroutine = bench.purgatory.wait(
+        ("a",), timeout_ms=100, check=bench.check, prepare=prepare
+    )
+    assert await waits_coroutine is True
     bench.assert_empty()
 
 
@@ -330,11 +332,11 @@ class NodeBench:
         return self.network.sent[-1].command
 
     def answer(self, reply: object) -> None:
-        answer = self.network.sent[-1].answer
+        answer_future = self.network.sent[-1].answer
         if isinstance(reply, Exception):
-            answer.fail(reply)
+            answer_future.fail(reply)
         else:
-            answer.resolve(reply)
+            answer_future.resolve(reply)
 
 
 def test_a_broker_registers_until_it_may_and_then_asks_to_be_unfenced() -> None:

@@ -494,8 +494,8 @@ def test_who_makes_a_topic_between_the_slices_has_made_it(
     other_name: str, error: ErrorCode
 ) -> None:
     metadata, other_topic, outcomes = _made_meanwhile(other_name)
-    refusal = [outcome for outcome in outcomes if isinstance(outcome, Rejection)]
-    assert [rejection.error for rejection in refusal] == [error]
+    rejections = [outcome for outcome in outcomes if isinstance(outcome, Rejection)]
+    assert [rejection.error for rejection in rejections] == [error]
     assert metadata.image.topics[other_name] is other_topic
     assert len(metadata.image.topics) == 1_000
 
@@ -523,12 +523,12 @@ def _made_meanwhile(
     ) -> tuple[TopicImage | Rejection, list[TopicImage | Rejection]]:
         pace = Pace(env.tasks.turns, env.clock.stopwatch_ns)
         new_topics = [TopicToCreate(name=f"t.{topic_number}") for topic_number in range(1_000)]
-        making = env.tasks.spawn(
+        making_task = env.tasks.spawn(
             metadata_core.create_topics_in_slices(new_topics, pace), name="test"
         )
         await asyncio.sleep(0)
         other_topic = metadata_core.create_topic(TopicToCreate(name=other_name))
-        return other_topic, await making
+        return other_topic, await making_task
 
     return metadata_core, *run_virtual(main, seed=1)
 

@@ -206,10 +206,10 @@ def test_a_log_that_cannot_be_read_keeps_no_other_one_waiting() -> None:
         peer_bench.load()
         read.append(len(peer_bench.finished))
 
-    with pytest.raises(ExceptionGroup, match="background tasks failed") as failure:
+    with pytest.raises(ExceptionGroup, match="background tasks failed") as error_info:
         run(main)
     assert read == [2, 3]
-    assert failure.group_contains(ValueError, match="torn"), "it is told as the bug that it is"
+    assert error_info.group_contains(ValueError, match="torn"), "it is told as the bug that it is"
 
 
 @within(run)
@@ -260,19 +260,21 @@ async def test_a_broker_that_is_gone_sends_no_more_requests() -> None:
     network = RecordingNetwork()
     peers = Peers(network=cast(Network, network), broker_id=B1, request_timeout_ms=77)
     peers.close()
-    answer = peers.write_txn_markers(B2, WriteTxnMarkersCommand(markers=()))
-    assert isinstance(answer.exception(), PeerDisconnectedError)
+    answer_future = peers.write_txn_markers(B2, WriteTxnMarkersCommand(markers=()))
+    assert isinstance(answer_future.exception(), PeerDisconnectedError)
     assert network.sent == []
 
 
 async def test_the_answer_is_the_peers_own() -> None:
     network = RecordingNetwork()
     peers = Peers(network=cast(Network, network), broker_id=B1, request_timeout_ms=77)
-    answer = peers.allocate_producer_ids(AllocateProducerIdsCommand(broker_id=B1, broker_epoch=4))
+    answer_future = peers.allocate_producer_ids(
+        AllocateProducerIdsCommand(broker_id=B1, broker_epoch=4)
+    )
     network.sent[0].answer.resolve(
         AllocateProducerIdsReply(first_producer_id=1_000, producer_id_count=1_000)
     )
-    assert (await answer).first_producer_id == 1_000
+    assert (await answer_future).first_producer_id == 1_000
 
 
 def test_an_older_peer_is_asked_in_versions_that_it_knows() -> None:
@@ -369,8 +371,8 @@ def test_before_kafka_20322_markers_went_out_in_a_version_that_old_peers_hang_up
     network = RecordingNetwork()
     fleet = Fleet(releases_by_broker={B1: own_release, B2: RELEASE_4_1})
     peers = Peers(network=cast(Network, network), broker_id=B1, request_timeout_ms=77, fleet=fleet)
-    answer = peers.write_txn_markers(B2, _markers(transaction_version=2))
-    assert isinstance(answer.exception(), PeerDisconnectedError)
+    answer_future = peers.write_txn_markers(B2, _markers(transaction_version=2))
+    assert isinstance(answer_future.exception(), PeerDisconnectedError)
     assert network.sent == []
     fleet.assign(B2, RELEASE_4_2)
     assert not peers.write_txn_markers(B2, _markers(transaction_version=2)).done()

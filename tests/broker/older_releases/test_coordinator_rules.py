@@ -80,14 +80,16 @@ async def test_two_epochs_of_one_producer_in_a_request() -> None:
     await settle()
     leader.answer()
     assert {outcome.error for outcome in (await task).values()} == {ErrorCode.none}
-    other_command = produce(txn(P0), txn(P1, pid=8), operation=OLD)
+    other_command = produce(txn(P0), txn(P1, producer_id=8), operation=OLD)
     assert (await leader.producing.produce(other_command))[P0].error is mixed_error
 
 
 async def test_before_verification_nobody_is_asked() -> None:
     leader = LeaderBench(rules=Rules(transactions_are_verified=False))
-    outcomes = await leader.producing.produce(produce(txn(P0), txn(P1, pid=8), operation=OLD))
-    assert {outcome.error for outcome in outcomes.values()} == {ErrorCode.none}
+    outcome_by_partition = await leader.producing.produce(
+        produce(txn(P0), txn(P1, producer_id=8), operation=OLD)
+    )
+    assert {outcome.error for outcome in outcome_by_partition.values()} == {ErrorCode.none}
     assert leader.requests == []
 
 

@@ -179,11 +179,11 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
             }
             of_v6 = {"topic_id": request_fields.pop("topic_id", topic_id)}
             topic_fields = of_v6 if version == 6 else {"name": "t"}
-            field = "generation_id_or_member_epoch" if version == 6 else "generation_id"
+            field_name = "generation_id_or_member_epoch" if version == 6 else "generation_id"
             committer = {
                 "group_id": "g",
                 "member_id": "m",
-                field: request_fields.pop("epoch", epoch),
+                field_name: request_fields.pop("epoch", epoch),
             }
             answer = await client.ask(
                 TXN_OFFSET_COMMIT,

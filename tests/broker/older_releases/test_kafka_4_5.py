@@ -274,9 +274,9 @@ def test_the_trace_names_the_instance_and_what_was_refused() -> None:
         ]
 
     events = run_cluster(story, trace_level=TraceLevel.BRIEF, **AS_4_5)
-    instance = uuid_text(FIRST)
-    assert ("msg.recv", instance, None) in events
-    assert events[-1] == ("msg.send", instance, "INVALID_REQUEST")
+    instance_id = uuid_text(FIRST)
+    assert ("msg.recv", instance_id, None) in events
+    assert events[-1] == ("msg.send", instance_id, "INVALID_REQUEST")
 
 
 @within(run_cluster, **AS_4_5)

@@ -202,10 +202,10 @@ def test_the_judge_is_a_real_broker_of_the_reference() -> None:
 
 
 def test_programs_say_which_release_they_are_by_asking_for_it() -> None:
-    for page in ("README.md", "docs/serve.md", "docs/practise.md", "docs/see-it.md"):
-        file_text = (REPOSITORY / page).read_text("utf-8")
+    for page_text in ("README.md", "docs/serve.md", "docs/practise.md", "docs/see-it.md"):
+        file_text = (REPOSITORY / page_text).read_text("utf-8")
         named_releases = set(re.findall(r"up as Apache Kafka ([\d.]+)", file_text))
-        assert named_releases == {REFERENCE.patch_release}, page
+        assert named_releases == {REFERENCE.patch_release}, page_text
 
 
 @pytest.mark.parametrize("module_file", sorted(SIM.rglob("*.py")), ids=str)

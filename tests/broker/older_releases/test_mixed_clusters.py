@@ -286,12 +286,12 @@ async def test_a_level_that_one_broker_does_not_know_is_refused(cluster: Virtual
             await restart(cluster, B2, "3.9")
 
 
-def produce(pid: int, epoch: int, *, version: int) -> VersionedRequest:
+def produce(producer_id: int, epoch: int, *, version: int) -> VersionedRequest:
     """A Produce request with a transactional batch whose partition was never added."""
     batch = build_batch(
         [Record(key=b"k", value=b"v")],
         timestamp_ms=1,
-        producer_id=pid,
+        producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=0,
         is_transactional=True,
@@ -407,8 +407,8 @@ async def test_lowering_the_level_from_2_to_0_locks_live_transactions_of_version
         ).end(committed=True, accepted_versions=VersionRange(5, 5))
         errors = []
         for _ in range(2):
-            home = await client.coordinator("a")
-            errors.append(ErrorCode((await client.ask(home, end_request)).error_code))
+            home_partition = await client.coordinator("a")
+            errors.append(ErrorCode((await client.ask(home_partition, end_request)).error_code))
         assert errors == [ErrorCode.unsupported_version, ErrorCode.concurrent_transactions]
         # A coordinator that moves forgets what was pending, and the level can be raised again.
         await set_level(client, 2)

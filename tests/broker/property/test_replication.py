@@ -71,7 +71,7 @@ class Replication(RuleBasedStateMachine):
             now_ms=self.bench.clock.now_ms(),
         )
         assert not isinstance(guard, Rejection)
-        batch_data = batch(sequence, pid=producer, count=count, is_transactional=True)
+        batch_data = batch(sequence, producer_id=producer, count=count, is_transactional=True)
         result = append_client(log, batch_data, guard=guard, now_ms=self.bench.clock.now_ms())
         assert not isinstance(result, Rejection), result
         node.note_append(log)
@@ -226,10 +226,14 @@ def test_what_was_deleted_may_be_another_record_on_a_replica_that_was_cut_off(
         replication.wait(1)
     else:
         replication.isolate(B1)
-    first_batches = {
+    first_batche_by_broker_id = {
         broker: next(iter(node.log.batches())) for broker, node in replication.bench.nodes.items()
     }
-    assert first_batches[B1] == first_batches[B3] != first_batches[B2]
+    assert (
+        first_batche_by_broker_id[B1]
+        == first_batche_by_broker_id[B3]
+        != first_batche_by_broker_id[B2]
+    )
     replication.bounds_are_in_order()
     replication.committed_records_agree()
     replication.what_was_committed_stays()

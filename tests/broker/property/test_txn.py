@@ -355,8 +355,8 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     @invariant()
     def epochs_of_one_producer_id_never_fall(self) -> None:
-        moves = [record for record in self.written if isinstance(record, TxnTransition)]
-        for earlier_transition, later_transition in pairwise(moves):
+        transitions = [record for record in self.written if isinstance(record, TxnTransition)]
+        for earlier_transition, later_transition in pairwise(transitions):
             if earlier_transition.producer_id == later_transition.producer_id:
                 assert later_transition.producer_epoch >= earlier_transition.producer_epoch
 
@@ -379,8 +379,8 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     @invariant()
     def markers_shut_the_data_before_them_out(self) -> None:
-        moves = [record for record in self.written if not isinstance(record, Tombstone)]
-        for earlier_transition, later_transition in pairwise(moves):
+        transitions = [record for record in self.written if not isinstance(record, Tombstone)]
+        for earlier_transition, later_transition in pairwise(transitions):
             if later_transition.state in PREPARED_STATES:
                 bumped = later_transition.producer_epoch - earlier_transition.producer_epoch
                 if (

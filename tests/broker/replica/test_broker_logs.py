@@ -359,7 +359,7 @@ def test_what_is_not_replicated_stays(disks: Disks) -> None:
 def test_compacted_logs_stay_and_their_segments_are_not_ended(disks: Disks) -> None:
     driver = disks.log(COMPACTED)
     for _ in range(60):
-        assert driver.append(batch(-1, pid=-1, record_value=RECORD_VALUE)) == 0
+        assert driver.append(batch(-1, producer_id=-1, record_value=RECORD_VALUE)) == 0
     count = len(driver.log.local.segments)
     budget_check, moved_logs = disks.look(10 * KB)
     assert (budget_check.freed_bytes, moved_logs) == (0, [])

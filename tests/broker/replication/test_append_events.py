@@ -54,15 +54,15 @@ class TracedLog:
         else:
             self.settle(self.trace.trace_marker(self.driver.log, marker, append_result))
 
-    def settle(self, cause: int | None = None) -> int:
+    def settle(self, cause_event_index: int | None = None) -> int:
         """All is replicated; the event that causes what follows, and the cause of before is the
         current one.
         """
         log, last_event = self.driver.log, NO_CAUSE
         if log.advance_high_watermark(log.log_end_offset):
             last_event = self.trace.trace_watermarks(log)
-        if cause is not None:
-            self.tracer.caused_by(cause)
+        if cause_event_index is not None:
+            self.tracer.caused_by(cause_event_index)
         return last_event
 
     def events(self) -> list[Event]:
@@ -199,14 +199,14 @@ def test_brief_leaves_the_epoch_of_a_transactional_id_to_its_batches() -> None:
     for transactional_id, kinds in ((None, ["log.append", "pid.bump"]), ("app", ["log.append"])):
         traced_log = TracedLog()
         traced_log.append(0)
-        events_before = len(traced_log.tracer)
+        event_count_before = len(traced_log.tracer)
         traced_log.tracer.level = TraceLevel.BRIEF
         next_one = batch(0, epoch=1)
         result = append_client(traced_log.driver.log, next_one, guard=0, now_ms=NOW)
         assert isinstance(result, Appended)
         header = read_batch_header(next_one)
         traced_log.trace.trace_append(traced_log.driver.log, header, result, transactional_id)
-        assert [event.k for event in traced_log.events()[events_before:]] == kinds
+        assert [event.k for event in traced_log.events()[event_count_before:]] == kinds
 
 
 # Causes of a bound that moves

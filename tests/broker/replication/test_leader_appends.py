@@ -81,8 +81,10 @@ class Bench(ReplicaBench):
         appended = append_coordinator(log, plain(), now_ms=NOW)
         assert isinstance(appended, Appended)
         self.leader.note_append(log)
-        commit_wait = self.commits.wait_for_commit(log, appended.last_offset, timeout_ms=timeout_ms)
-        return future_of(commit_wait)
+        commit_wait_future = self.commits.wait_for_commit(
+            log, appended.last_offset, timeout_ms=timeout_ms
+        )
+        return future_of(commit_wait_future)
 
 
 async def test_an_append_is_reported_and_replicated() -> None:
@@ -273,8 +275,8 @@ RECORD = b"v" * 40_000
 
 
 def held_bytes_of(cluster: VirtualCluster) -> int:
-    disks = [member.disk for member in cluster.sim.members.values()]
-    return sum(map(held_bytes, replicas_by_partition(disks)))
+    broker_logs = [member.disk for member in cluster.sim.members.values()]
+    return sum(map(held_bytes, replicas_by_partition(broker_logs)))
 
 
 async def write(
@@ -304,9 +306,9 @@ def test_the_oldest_records_go_on_every_replica_and_a_read_below_is_out_of_range
                 for log in member.disk
                 if log.topic_partition == ORDERS
             ]
-            with pytest.raises(ClientError) as refusal:
+            with pytest.raises(ClientError) as error_info:
                 await fetch(app_cluster, "orders", 0, 0)
-            assert refusal.value.error is ErrorCode.offset_out_of_range
+            assert error_info.value.error is ErrorCode.offset_out_of_range
             fetch_result = await fetch(app_cluster, "orders", 0, starts[0])
             assert fetch_result.records[0].value == RECORD
             reasons = [
@@ -373,13 +375,15 @@ def test_what_was_on_the_disks_before_is_allowed_beside_the_budget() -> None:
     async def main(cluster: VirtualCluster) -> tuple[int, int]:
         async with cluster.client() as app_cluster:
             await write(app_cluster, 5)
-        disks = {broker_id: member.disk for broker_id, member in cluster.sim.members.items()}
+        disk_by_broker_id = {
+            broker_id: member.disk for broker_id, member in cluster.sim.members.items()
+        }
         keeper = BudgetKeeper(BUDGET, cluster.env, list)
-        keeper.begin(disks)
+        keeper.begin(disk_by_broker_id)
         return keeper.budget, BUDGET + held_bytes_of(cluster)
 
-    kept_bytes, expected = run_cluster(main, brokers=1)
-    assert kept_bytes == expected > BUDGET
+    kept_bytes, expected_number = run_cluster(main, brokers=1)
+    assert kept_bytes == expected_number > BUDGET
 
 
 # ``isr_changes``: Leaders ask the controller for other ISRs, one request at a time, until they are

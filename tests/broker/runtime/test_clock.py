@@ -450,10 +450,10 @@ def test_the_last_of_several_gives_it_back() -> None:
         return 0.0
 
     with ThreadPoolExecutor(2) as threads:
-        last_work = threads.submit(work, is_last=True)
+        last_work_future = threads.submit(work, is_last=True)
         threads.submit(work, is_last=False).result(30)
         interval_read_event.set()
-        assert last_work.result(30) == pytest.approx(SWITCH_S)
+        assert last_work_future.result(30) == pytest.approx(SWITCH_S)
     assert sys.getswitchinterval() == interval_before
 
 

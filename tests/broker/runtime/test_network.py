@@ -354,14 +354,14 @@ def test_a_quick_message_does_not_overtake_a_slow_one() -> None:
     async def main(env: VirtualEnvironment) -> None:
         start_ms = env.clock.monotonic_ms()
         pipe = Pipe(env.clock)
-        sent_message = env.loop.create_future()
+        sent_message_future = env.loop.create_future()
         for name, latency_ms in (("slow", 30.0), ("quick", 5.0)):
             pipe.send(
                 latency_ms,
                 lambda name=name: arrived.append((name, env.clock.monotonic_ms() - start_ms)),
             )
-        pipe.send(40.0, lambda: sent_message.set_result(None))
-        await sent_message
+        pipe.send(40.0, lambda: sent_message_future.set_result(None))
+        await sent_message_future
 
     run_virtual(main, seed=1)
     assert arrived == [("slow", 30), ("quick", 30)]

@@ -273,7 +273,7 @@ def test_every_kind_says_what_happened_and_what_it_carries() -> None:
         assert event_kind.importance in (0, 1, 2), event_kind.name
         assert event_kind.meaning, event_kind.name
         assert event_kind.fields, event_kind.name
-        assert all(re.fullmatch(r"[a-z][a-z_]*", field) for field in event_kind.fields), (
+        assert all(re.fullmatch(r"[a-z][a-z_]*", field_name) for field_name in event_kind.fields), (
             event_kind.name
         )
 

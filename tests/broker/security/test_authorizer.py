@@ -133,9 +133,9 @@ def test_many_bindings_take_no_time_squared() -> None:
     assert time.process_time() - begun_s < 5
 
 
-@pytest.mark.parametrize("field", ["resource_type", "pattern", "operation", "permission"])
-def test_a_filter_of_an_unknown_kind_is_refused(field: str) -> None:
-    values: dict[str, Any] = {field: 99}
+@pytest.mark.parametrize("field_name", ["resource_type", "pattern", "operation", "permission"])
+def test_a_filter_of_an_unknown_kind_is_refused(field_name: str) -> None:
+    values: dict[str, Any] = {field_name: 99}
     rejection = AclFilter(**values).complaint()
     assert rejection is not None
     assert rejection.error is ErrorCode.invalid_request
@@ -208,7 +208,7 @@ def allows(
 
 
 @pytest.mark.parametrize(
-    ("acls", "expected"),
+    ("acls", "is_expected"),
     [
         ([], False),
         ([acl(TOPIC, "orders", READ)], True),
@@ -229,13 +229,13 @@ def allows(
     ],
 )
 def test_a_deny_beats_an_allow_and_both_have_to_match(
-    acls: list[AclBinding], *, expected: bool
+    acls: list[AclBinding], *, is_expected: bool
 ) -> None:
-    assert allows(*acls) is expected
+    assert allows(*acls) is is_expected
 
 
 @pytest.mark.parametrize(
-    ("granted_operation", "operation", "expected"),
+    ("granted_operation", "operation", "is_expected"),
     [
         (READ, AclOperation.DESCRIBE, True),
         (WRITE, AclOperation.DESCRIBE, True),
@@ -248,9 +248,9 @@ def test_a_deny_beats_an_allow_and_both_have_to_match(
     ],
 )
 def test_some_operations_imply_others(
-    granted_operation: AclOperation, operation: AclOperation, *, expected: bool
+    granted_operation: AclOperation, operation: AclOperation, *, is_expected: bool
 ) -> None:
-    assert allows(acl(TOPIC, "orders", granted_operation), operation=operation) is expected
+    assert allows(acl(TOPIC, "orders", granted_operation), operation=operation) is is_expected
 
 
 def test_a_denied_operation_implies_nothing() -> None:
@@ -270,7 +270,7 @@ def test_without_any_acl_of_the_resource_a_setting_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("acls", "expected"),
+    ("acls", "is_expected"),
     [
         ([], False),
         ([acl(TOPIC, "orders", WRITE), acl(TOPIC, "hardcode", READ)], True),
@@ -289,7 +289,7 @@ def test_without_any_acl_of_the_resource_a_setting_decides() -> None:
         ([acl(TOPIC, "or", WRITE, **PREFIX), acl(TOPIC, "ord", WRITE, **DENY, **PREFIX)], True),
     ],
 )
-def test_any_resource_of_a_type_will_do(acls: list[AclBinding], *, expected: bool) -> None:
+def test_any_resource_of_a_type_will_do(acls: list[AclBinding], *, is_expected: bool) -> None:
     assert (
         Authorizer().allows_any(
             NO_ACLS.plus(acls),
@@ -298,7 +298,7 @@ def test_any_resource_of_a_type_will_do(acls: list[AclBinding], *, expected: boo
             operation=WRITE,
             resource_type=TOPIC,
         )
-        is expected
+        is is_expected
     )
 
 
@@ -329,7 +329,7 @@ def test_the_first_rule_that_fits_makes_the_name(subject: str, name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("rules", "name"),
+    ("rules_text", "name"),
     [
         ("DEFAULT", "CN=Duke,O=x"),
         ("", None),
@@ -349,12 +349,12 @@ def test_the_first_rule_that_fits_makes_the_name(subject: str, name: str) -> Non
         ("RULE:^.*$/${who}/", None),
     ],
 )
-def test_what_a_replacement_says(rules: str, name: str | None) -> None:
-    assert PrincipalMapping(rules).name("CN=Duke,O=x") == name
+def test_what_a_replacement_says(rules_text: str, name: str | None) -> None:
+    assert PrincipalMapping(rules_text).name("CN=Duke,O=x") == name
 
 
 @pytest.mark.parametrize(
-    ("rules", "expected_reason"),
+    ("rules_text", "expected_reason"),
     [
         ("NONSENSE", "is no rule"),
         ("DEFAULTS", "is no rule"),
@@ -363,9 +363,9 @@ def test_what_a_replacement_says(rules: str, name: str | None) -> None:
         ("RULE:(/x/", "is no regular expression"),
     ],
 )
-def test_what_is_no_rule_is_refused(rules: str, expected_reason: str) -> None:
+def test_what_is_no_rule_is_refused(rules_text: str, expected_reason: str) -> None:
     with pytest.raises(ValueError, match=expected_reason):
-        PrincipalMapping(rules)
+        PrincipalMapping(rules_text)
 
 
 # Principals, and the names that certificates have.

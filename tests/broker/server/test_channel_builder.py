@@ -240,12 +240,12 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
     try:
         host, port = cluster.bootstrap_of("MUTUAL").split(":")
         context = ssl.create_default_context(cafile=str(authority.certificate))
-        for expected in ("User:ANONYMOUS", "User:CN=alice,O=txnsim"):
+        for expected_text in ("User:ANONYMOUS", "User:CN=alice,O=txnsim"):
             wire = WireClient(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
             wire.send(wire.metadata())
             assert len((await wire.answer())[1].brokers) == 1
             connection = list(cluster.listeners[0].connections)[-1]
-            assert connection.principal == expected
+            assert connection.principal == expected_text
             await wire.close()
             context.load_cert_chain(alice_keys.certificate, alice_keys.key)
         # Whoever connects after a reset passes the same endpoints.
@@ -415,9 +415,9 @@ class LoginBench:
             self.session.expect_handshake(cast(Request, SimpleNamespace(api_version=0)))
         return step
 
-    def log_in(self, user: str = "alice") -> Any:
+    def log_in(self, user_name: str = "alice") -> Any:
         self.handshake()
-        return self.token(f"\0{user}\0secret".encode())[1]
+        return self.token(f"\0{user_name}\0secret".encode())[1]
 
 
 def read(api_key: int, version: int, step: SaslStep) -> Any:
@@ -622,7 +622,7 @@ def test_free_ports_are_free_everywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("principal", "operation", "resource_type", "resource_name", "expected"),
+    ("principal", "operation", "resource_type", "resource_name", "is_expected"),
     [
         ("User:admin", AclOperation.ALTER, ResourceType.CLUSTER, "kafka-cluster", True),
         ("User:scram-user", AclOperation.WRITE, TOPIC, "orders", True),
@@ -641,12 +641,12 @@ def test_users_have_rights_and_guests_few(
     resource_type: ResourceType,
     resource_name: str,
     *,
-    expected: bool,
+    is_expected: bool,
 ) -> None:
     options, _ = demo
     authorizer = authorizer_of(options)
     assert authorizer is not None
-    allowed = authorizer.allows(
+    is_allowed = authorizer.allows(
         NO_ACLS.plus(options.acls),
         principal=principal,
         host="127.0.0.1",
@@ -654,7 +654,7 @@ def test_users_have_rights_and_guests_few(
         resource_type=resource_type,
         resource_name=resource_name,
     )
-    assert allowed is expected
+    assert is_allowed is is_expected
 
 
 def test_everybody_has_a_way_to_log_in() -> None:

@@ -23,16 +23,16 @@ ORDERS: Final = uuid.UUID(int=11)
 FOLDER: Final = "__cluster_metadata-0"
 
 
-def log_with_transaction(pid: int = 7) -> LogDriver:
+def log_with_transaction(producer_id: int = 7) -> LogDriver:
     driver = LogDriver()
-    driver.txn(0, pid=pid)
+    driver.txn(0, producer_id=producer_id)
     return driver
 
 
-def disk(path: Path, *partitions: tuple[str, int], pid: int = 7, node_id: int = 1) -> Path:
+def disk(path: Path, *partitions: tuple[str, int], producer_id: int = 7, node_id: int = 1) -> Path:
     write_disk(
         path,
-        {topic_partition: log_with_transaction(pid).log for topic_partition in partitions},
+        {topic_partition: log_with_transaction(producer_id).log for topic_partition in partitions},
         topic_ids={"orders": ORDERS},
         node_id=node_id,
     )
@@ -103,7 +103,7 @@ def test_folders_of_no_topic_are_left_out_and_told(tmp_path: Path) -> None:
 
 
 def test_producer_ids_go_on_behind_all_that_are_seen(tmp_path: Path) -> None:
-    path = disk(tmp_path, ("orders", 0), pid=1_203)
+    path = disk(tmp_path, ("orders", 0), producer_id=1_203)
     assert load(path).first_producer_id == 2_000
     write_metadata_log(
         path / FOLDER, [topic("orders", ORDERS), partition(ORDERS), producer_ids(1_000)]

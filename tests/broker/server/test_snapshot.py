@@ -202,8 +202,8 @@ def test_the_leader_stays_under_the_next_epoch(tmp_path: Path) -> None:
         topic("orders", TOPIC_ID),
         partition(TOPIC_ID, replicas=(1, 2), leader=2, epoch=6),
     )
-    logs = {B1: {ORDERS: loaded_log_of(9)}, B2: {ORDERS: loaded_log_of(2)}}
-    image_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=True))
+    logs_by_broker_id = {B1: {ORDERS: loaded_log_of(9)}, B2: {ORDERS: loaded_log_of(2)}}
+    image_after = orders_in(with_new_leaders(image_of(disks), logs_by_broker_id, knows_isr=True))
     assert (
         image_after.leader,
         image_after.leader_epoch,
@@ -220,28 +220,32 @@ def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: P
         partition(TOPIC_ID, replicas=(1, 3, 2), isr=(3, 2), leader=3, epoch=6),
     )
     # A copy of the metadata log that is older than the logs.
-    logs = {B1: {}, B2: {ORDERS: loaded_log_of(1, epoch=9)}}
-    image_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=True))
+    logs_by_broker_id = {B1: {}, B2: {ORDERS: loaded_log_of(1, epoch=9)}}
+    image_after = orders_in(with_new_leaders(image_of(disks), logs_by_broker_id, knows_isr=True))
     assert (image_after.leader, image_after.leader_epoch) == (2, 10)
 
 
 def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Path) -> None:
     disks = disks_of(tmp_path, {1: OF_ORDERS, 2: OF_ORDERS, 3: OF_ORDERS})
-    logs = {
+    logs_by_broker_id = {
         B1: {ORDERS: loaded_log_of(9, epoch=3)},
         B2: {ORDERS: loaded_log_of(5, epoch=4, high_watermark=4)},
         B3: {ORDERS: loaded_log_of(4, epoch=4)},
     }
-    image_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False))
+    image_after = orders_in(with_new_leaders(image_of(disks), logs_by_broker_id, knows_isr=False))
     assert (image_after.leader, image_after.leader_epoch, image_after.isr) == (
         2,
         5,
         (2, 3),
     )
-    logs[B3] = {ORDERS: loaded_log_of(3, epoch=4)}
-    assert orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False)).isr == (2,)
-    logs[B3] = {ORDERS: loaded_log_of(5, epoch=4)}
-    assert orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False)).leader == 2
+    logs_by_broker_id[B3] = {ORDERS: loaded_log_of(3, epoch=4)}
+    assert orders_in(with_new_leaders(image_of(disks), logs_by_broker_id, knows_isr=False)).isr == (
+        2,
+    )
+    logs_by_broker_id[B3] = {ORDERS: loaded_log_of(5, epoch=4)}
+    assert (
+        orders_in(with_new_leaders(image_of(disks), logs_by_broker_id, knows_isr=False)).leader == 2
+    )
 
 
 # What a recording that begins in the middle opens with.
@@ -463,10 +467,10 @@ async def test_what_was_held_is_thrown_away(cluster: VirtualCluster) -> None:
     cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="Produce")
     async with cluster.client() as app_cluster:
         producer = Producer(app_cluster, delivery_timeout_ms=400, request_timeout_ms=300)
-        late_send = producer.send("orders", 0, b"late")
+        late_send_future = producer.send("orders", 0, b"late")
         await cluster.wait_until_struck()
         with pytest.raises(ClientError):
-            await late_send
+            await late_send_future
         await producer.close()
         assert sim.injector.rules()[0].held_crossings
         await sim.reset(snapshot)
@@ -523,13 +527,13 @@ async def test_every_broker_runs_afterwards_whatever_became_of_it(cluster: Virtu
     snapshot = sim.snapshot()
     await sim.stop_broker(BrokerId(2))
     await sim.kill_broker(BrokerId(1))
-    starting = asyncio.get_running_loop().create_task(sim.start_broker(BrokerId(1)))
+    starting_task = asyncio.get_running_loop().create_task(sim.start_broker(BrokerId(1)))
     await asyncio.sleep(0.5)
     sim.isolate(BrokerId(3), from_clients=True)
     cluster.advance(1_000)
     await sim.reset(snapshot)
-    await asyncio.wait([starting])
-    assert starting.exception() is not None, "it was killed while it started"
+    await asyncio.wait([starting_task])
+    assert starting_task.exception() is not None, "it was killed while it started"
     assert {member.state for member in sim.members.values()} == {MemberLifeState.RUNNING}
     assert cluster.env.clock.advanced_ms == 0
     await asyncio.sleep(60)

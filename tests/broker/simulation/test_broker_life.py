@@ -178,13 +178,13 @@ async def test_a_zombie_coordinators_move_is_lost_with_it(cluster: VirtualCluste
         zombie_id = cluster.leader(cluster.home(TX))
         sim.isolate(zombie_id)
         loop = asyncio.get_running_loop()
-        committing = loop.create_task(producer.commit())
+        committing_task = loop.create_task(producer.commit())
         await asyncio.sleep(1)
         pending = [
             txn_metadata.pending_state
             for txn_metadata in sim.brokers[zombie_id].coordinator.entries()
         ]
-        assert not committing.done()
+        assert not committing_task.done()
         assert any(pending), "begun, and never finished"
         await until_fenced(cluster, zombie_id)
         second_coordinator_id = cluster.leader(cluster.home(TX))
@@ -192,7 +192,7 @@ async def test_a_zombie_coordinators_move_is_lost_with_it(cluster: VirtualCluste
         assert isinstance(description, DescribedTxn)
         assert description.state == "Ongoing"
         sim.heal(zombie_id)
-        await committing
+        await committing_task
         await reads(cluster, b"v")
 
 

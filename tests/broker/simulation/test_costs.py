@@ -468,8 +468,8 @@ def _state(**state_fields: Any) -> Values:
     return lambda broker: _of_share(broker.ids["orders"], "s", **state_fields)
 
 
-def _asked(api: str, version: int, values: Values) -> tuple[int, int, Values]:
-    return KEYS[api], version, values
+def _asked(api: str, version: int, values_of: Values) -> tuple[int, int, Values]:
+    return KEYS[api], version, values_of
 
 
 _OF_ORDERS: Final = {"topics": [{"name": "orders", "partition_indexes": [0]}]}
@@ -618,16 +618,16 @@ async def _prepared(broker: Broker) -> None:
     share_key = ShareKey("s", uuid_text(broker.ids["orders"]), 0)
     await _of_key(broker, share_key.coordinator_key, 2)
     broker.producer = await began(broker, "t")
-    for api_key, version, values in ASKED:
-        await broker.ask(api_key, version, values(broker))
+    for api_key, version, values_of in ASKED:
+        await broker.ask(api_key, version, values_of(broker))
     await _reloaded(broker)
     broker.producer = await began(broker, "t")
 
 
 async def _measured(broker: Broker) -> Costs:
     costs_by_name: Costs = {}
-    for api_key, version, values in ASKED:
-        request_values = values(broker)
+    for api_key, version, values_of in ASKED:
+        request_values = values_of(broker)
         with CountedSteps() as step_counter:
             answer = await broker.ask(api_key, version, request_values)
             await asyncio.sleep(0.001)

@@ -302,10 +302,10 @@ async def test_a_replica_that_lags_leaves_the_isr_and_comes_back(cluster: Virtua
     await act(cluster, LagReplica(broker=2, topic="orders", partition=0))
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 1, b"other partitions go on")
-        record = Producer(client).send("orders", 0, b"v")
+        record_future = Producer(client).send("orders", 0, b"v")
         await asyncio.sleep(5)
-        assert not record.done()
-        await record
+        assert not record_future.done()
+        await record_future
     await in_sync(cluster, B1, B3)
     cluster.sim.injector.release("f")
     await in_sync(cluster, B1, B2, B3)
@@ -362,8 +362,8 @@ def test_the_same_seed_gives_the_same_story_with_every_fault_in_it() -> None:
     assert first_story[1] == [b"0", b"1", b"2"]
 
 
-@pytest.mark.parametrize("action", ["crash", "move", "full"])
-async def test_over_tcp_it_is_the_same(action: str) -> None:
+@pytest.mark.parametrize("action_name", ["crash", "move", "full"])
+async def test_over_tcp_it_is_the_same(action_name: str) -> None:
     action_by_name: dict[str, ClusterAction] = {
         "crash": Crash(broker=1),
         "move": MoveLeader(topic="orders", partition=0),
@@ -375,7 +375,9 @@ async def test_over_tcp_it_is_the_same(action: str) -> None:
     ):
         producer = await begin_transaction(client, TX)
         await producer.send("orders", 0, b"a")
-        sim.injector.arm(FaultRule(id="f", point=FaultPoint.NOW, action=action_by_name[action]))
+        sim.injector.arm(
+            FaultRule(id="f", point=FaultPoint.NOW, action=action_by_name[action_name])
+        )
         await sim.injector.wait_until_struck("f", timeout_ms=30_000)
         await producer.send("orders", 0, b"b")
         await producer.commit()

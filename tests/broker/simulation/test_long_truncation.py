@@ -42,8 +42,8 @@ def log_of(cluster: VirtualCluster, broker: BrokerId) -> PartitionLog:
 
 def write(cluster: VirtualCluster, broker: BrokerId, producers: range) -> None:
     now_ms = cluster.env.clock.now_ms()
-    for pid in producers:
-        batch_data = batch(0, pid=pid, timestamp=now_ms)
+    for producer_id in producers:
+        batch_data = batch(0, producer_id=producer_id, timestamp=now_ms)
         append_client(log_of(cluster, broker), batch_data, guard=SENTINEL, now_ms=now_ms)
 
 

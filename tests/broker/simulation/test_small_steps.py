@@ -120,12 +120,12 @@ def renamed(value: Any, number: int) -> Any:
     return value
 
 
-def _same(values: test_costs.Values) -> Values:
-    return lambda broker, _: values(broker)
+def _same(values_of: test_costs.Values) -> Values:
+    return lambda broker, _: values_of(broker)
 
 
-def _renamed(values: test_costs.Values) -> Values:
-    return lambda broker, number: renamed(values(broker), number)
+def _renamed(values_of: test_costs.Values) -> Values:
+    return lambda broker, number: renamed(values_of(broker), number)
 
 
 def _grown_transaction(broker: Broker, number: int) -> dict[str, Any]:

@@ -247,8 +247,8 @@ def test_each_replica_has_a_folder() -> None:
     driver = LogDriver()
     replica = ReplicaCut.of_log(driver.log, topic_id=uuid.UUID(int=9))
     files = run_to_end(log_dir_files_in_steps([replica], META, broker_epoch=0))
-    folder = f"{driver.log.topic_partition.topic}-{driver.log.topic_partition.partition}"
-    assert f"{folder}/{0:020d}.log" in {file.path for file in files}
+    folder_path = f"{driver.log.topic_partition.topic}-{driver.log.topic_partition.partition}"
+    assert f"{folder_path}/{0:020d}.log" in {file.path for file in files}
 
 
 def test_offsets_are_noted_of_every_replica() -> None:

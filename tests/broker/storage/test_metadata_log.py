@@ -280,7 +280,7 @@ def test_an_end_without_a_beginning_ends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record_value", "problem"),
+    ("record_value", "problem_text"),
     [
         (b"\x00\x02\x00", "frame version 0"),
         (b"\x01\x03\x09", "a PartitionRecordV0 of version 9, known up to 2"),
@@ -290,10 +290,10 @@ def test_an_end_without_a_beginning_ends_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_record_that_makes_no_sense_names_its_file(
-    tmp_path: Path, record_value: bytes, problem: str
+    tmp_path: Path, record_value: bytes, problem_text: str
 ) -> None:
     path = write_metadata_log(tmp_path, [feature("a", 1), record_value])
-    with pytest.raises(CorruptLogRecordError, match=problem) as error_info:
+    with pytest.raises(CorruptLogRecordError, match=problem_text) as error_info:
         read_metadata(tmp_path)
     assert str(error_info.value).startswith(f"{path}, offset 1: ")
 

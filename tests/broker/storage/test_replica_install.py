@@ -82,12 +82,12 @@ def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path
         driver.log.local.segments.size_bytes,
     )
     assert installed_replica.files == sum(1 for _ in (target / "orders-0").iterdir())
-    for clean in (True, False):
+    for is_clean in (True, False):
         loaded_replica = load_replica(
             orders_folder.replica,
             config=LogConfig(rules=LATEST_RULES),
             checkpointed_offsets=orders_folder.checkpointed,
-            was_clean=clean,
+            was_clean=is_clean,
             now_ms=NOW,
         )
         assert loaded_replica.losses == ()

@@ -89,7 +89,7 @@ def test_listeners_say_where_to_listen_unless_told_otherwise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("advertised", "listeners"),
+    ("advertised", "listeners_text"),
     [
         ("IN://kafka:29092, OUT://localhost:9093", "IN://0.0.0.0:29092,OUT://0.0.0.0:9093"),
         ("IN://[::1]:29092", "IN://0.0.0.0:29092"),
@@ -98,14 +98,14 @@ def test_listeners_say_where_to_listen_unless_told_otherwise() -> None:
     ],
 )
 def test_advertised_listeners_without_others_are_bound_everywhere(
-    advertised: str, listeners: str | None
+    advertised: str, listeners_text: str | None
 ) -> None:
     container_command = command_of_environment({"KAFKA_ADVERTISED_LISTENERS": advertised})
     assert f"advertised.listeners={advertised}\n" in container_command.properties
     assert (
-        f"listeners={listeners}\n" in container_command.properties.splitlines(keepends=True)
-    ) == bool(listeners)
-    assert len(container_command.remarks) == bool(listeners)
+        f"listeners={listeners_text}\n" in container_command.properties.splitlines(keepends=True)
+    ) == bool(listeners_text)
+    assert len(container_command.remarks) == bool(listeners_text)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_advertised_listeners_without_others_are_bound_everywhere(
     ],
 )
 def test_what_is_unknown_or_wrong_is_refused(environment: dict[str, str], complaint: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         command_of_environment(environment)
-    assert complaint in str(refusal.value)
+    assert complaint in str(error_info.value)
 
 
 def test_what_kubernetes_says_of_a_service_of_that_name_is_not_meant_for_us() -> None:

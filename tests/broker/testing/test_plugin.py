@@ -323,9 +323,9 @@ def test_a_setting_without_effect_is_warned_about() -> None:
 
 def test_the_level_of_the_trace_is_one_of_three() -> None:
     assert options_from_keywords(trace="full").trace_level is TraceLevel.FULL
-    with pytest.raises(ConfigError, match="trace: no value 'loud'; there are: ") as refusal:
+    with pytest.raises(ConfigError, match="trace: no value 'loud'; there are: ") as error_info:
         options_from_keywords(trace="loud", brokers="three")
-    assert "brokers: expected a whole number, found 'three'" in str(refusal.value)
+    assert "brokers: expected a whole number, found 'three'" in str(error_info.value)
 
 
 # A cluster that is taken down and built anew.

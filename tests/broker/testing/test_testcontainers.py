@@ -91,7 +91,7 @@ def test_python_a_container_waits_for_its_script(container_class: Any, engine: E
 def test_python_settings_are_spelled_as_in_the_image_of_kafka(container_class: Any) -> None:
     from txnsim.testing.testcontainers import variable_of
 
-    assert [variable_of(setting) for setting in ("a.b", "a_b", "a-b.c")] == [
+    assert [variable_of(setting_text) for setting_text in ("a.b", "a_b", "a-b.c")] == [
         "KAFKA_A_B",
         "KAFKA_A__B",
         "KAFKA_A___B_C",

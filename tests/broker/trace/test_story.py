@@ -23,10 +23,10 @@ class Script:
         self.events: list[Event] = []
 
     def add(
-        self, node: int, kind: str, *parents: int, tx: str = "app/7:0", data: object = None
+        self, node_id: int, kind: str, *parents: int, tx: str = "app/7:0", data: object = None
     ) -> int:
         index = len(self.events)
-        self.events.append(Event(index, index * 1000, node, index, parents, kind, tx, data))
+        self.events.append(Event(index, index * 1000, node_id, index, parents, kind, tx, data))
         return index
 
     @property
@@ -64,7 +64,7 @@ def test_the_storys_own_sentences_are_told_and_others_have_time_and_place() -> N
 
 
 @pytest.mark.parametrize(
-    ("node", "name"),
+    ("node_name", "name"),
     [
         ("broker/3/txn/1", "coordinator (broker 3)"),
         ("broker/1/log/t-0", "t-0 (broker 1)"),
@@ -74,8 +74,8 @@ def test_the_storys_own_sentences_are_told_and_others_have_time_and_place() -> N
         ("broker/1/group/3", "broker/1/group/3"),
     ],
 )
-def test_places_have_the_names_that_people_use(node: str, name: str) -> None:
-    assert node_label(node) == name
+def test_places_have_the_names_that_people_use(node_name: str, name: str) -> None:
+    assert node_label(node_name) == name
 
 
 def test_a_state_on_the_way_is_told_only_where_the_way_ends_there() -> None:
@@ -155,8 +155,11 @@ def test_what_a_release_has_brought_about_is_told_as_such(
     release = script.add(FAULT, "fault.release", data={"rule": "late"})
     ask_event = script.add(BROKER, "verify.ask", release)
     script.add(LOG, kind, ask_event, data=data)
-    identity = "batch (producer 7, epoch 0)"
-    assert script.texts == [text.format(f"a {identity}"), text.format(f"the released {identity}")]
+    identity_text = "batch (producer 7, epoch 0)"
+    assert script.texts == [
+        text.format(f"a {identity_text}"),
+        text.format(f"the released {identity_text}"),
+    ]
 
 
 def test_attempts_that_fare_alike_are_told_once() -> None:

@@ -195,19 +195,21 @@ def test_what_is_missing_becomes_unknown_where_a_gap_is_found_later() -> None:
     states = [verdict.state for verdict in verdicts]
     missing = (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION)
     assert states[1:] == [*missing]
-    for partition_gap, coordinator_gap in ((False, False), (True, False), (False, True)):
-        final = [
+    for has_partition_gap, has_coordinator_gap in ((False, False), (True, False), (False, True)):
+        final_verdicts = [
             with_final_reach(
                 verdict,
-                partition_reach=log_reach if partition_gap else WHOLE,
-                coordinator_reach=log_reach if coordinator_gap else WHOLE,
+                partition_reach=log_reach if has_partition_gap else WHOLE,
+                coordinator_reach=log_reach if has_coordinator_gap else WHOLE,
             )
             for verdict in verdicts
         ]
-        assert final[0] is verdicts[0]
-        assert [(verdict.state, verdict.reason) for verdict in final[1:]] == [
+        assert final_verdicts[0] is verdicts[0]
+        assert [(verdict.state, verdict.reason) for verdict in final_verdicts[1:]] == [
             (AuditState.UNKNOWN, "a gap") if has_gap else (state, "")
-            for state, has_gap in zip(missing, (partition_gap, coordinator_gap), strict=True)
+            for state, has_gap in zip(
+                missing, (has_partition_gap, has_coordinator_gap), strict=True
+            )
         ]
 
 

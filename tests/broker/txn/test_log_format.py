@@ -51,8 +51,8 @@ OVERFLOW_V1 = (
 
 def transition(
     *,
-    prev_pid: int = 7,
-    next_pid: int = -1,
+    previous_producer_id: int = 7,
+    next_producer_id: int = -1,
     epoch: int = 0,
     state: TransactionState = TransactionState.EMPTY,
     partitions: frozenset[TopicPartition] = frozenset(),
@@ -63,8 +63,8 @@ def transition(
     return TxnTransition(
         transactional_id=transactional_id,
         producer_id=ProducerId(7),
-        prev_producer_id=ProducerId(prev_pid),
-        next_producer_id=ProducerId(next_pid),
+        prev_producer_id=ProducerId(previous_producer_id),
+        next_producer_id=ProducerId(next_producer_id),
         producer_epoch=ProducerEpoch(epoch),
         last_producer_epoch=ProducerEpoch(-1),
         txn_timeout_ms=60_000,
@@ -78,7 +78,7 @@ def transition(
 
 EMPTY = transition()
 OVERFLOW = transition(
-    next_pid=1000,
+    next_producer_id=1000,
     epoch=32_767,
     state=TransactionState.PREPARE_COMMIT,
     partitions=frozenset({FOO_1, FOO_0}),
@@ -98,7 +98,7 @@ def test_key_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "transaction_version", "expected"),
+    ("record", "transaction_version", "expected_text"),
     [
         (EMPTY, TV_0, EMPTY_V0),
         (EMPTY, TV_1, EMPTY_V1),
@@ -108,13 +108,13 @@ def test_key_bytes() -> None:
     ],
 )
 def test_value_bytes(
-    record: TxnTransition, transaction_version: TransactionVersion, expected: str
+    record: TxnTransition, transaction_version: TransactionVersion, expected_text: str
 ) -> None:
     assert (
         encode_value(
             record, finalized_version=transaction_version, release_rules=LATEST_RULES
         ).hex()
-        == expected
+        == expected_text
     )
 
 
@@ -123,7 +123,7 @@ def test_value_bytes(
     [
         (EMPTY_V1, EMPTY),
         (OVERFLOW_V1, OVERFLOW),
-        (EMPTY_V0, transition(prev_pid=-1)),  # version 0 has no tags
+        (EMPTY_V0, transition(previous_producer_id=-1)),  # version 0 has no tags
     ],
 )
 def test_reading_the_bytes_gives_the_record(
@@ -139,7 +139,7 @@ def test_long_names_and_lists_take_longer_varints() -> None:
     topic = "long" * 50
     partitions = frozenset(TopicPartition(topic, partition) for partition in range(300))
     record = transition(
-        prev_pid=-1, state=TransactionState.ONGOING, partitions=partitions, start_ms=1
+        previous_producer_id=-1, state=TransactionState.ONGOING, partitions=partitions, start_ms=1
     )
     assert (
         decode_record(
@@ -314,7 +314,7 @@ def test_unknown_tags_are_skipped_and_unknown_protocols_are_corruption() -> None
     plain_value = bytes.fromhex(EMPTY_V1)
     assert decode_record(
         encode_key(TID), plain_value[:34] + b"\x01\x04\x02\x00\x05", release_rules=LATEST_RULES
-    ) == transition(prev_pid=-1)
+    ) == transition(previous_producer_id=-1)
     with pytest.raises(CorruptLogRecordError, match="9 is not a valid TransactionVersion"):
         decode_record(
             encode_key(TID), plain_value[:34] + b"\x01\x02\x02\x00\x09", release_rules=LATEST_RULES

@@ -122,11 +122,14 @@ def test_verification_while_a_move_is_under_way() -> None:
 
 def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
     txn = entry(
-        PREPARE_COMMIT, epoch=PRODUCER_EPOCH_MAX, next_pid=FRESH, pending_state=PREPARE_COMMIT
+        PREPARE_COMMIT,
+        epoch=PRODUCER_EPOCH_MAX,
+        next_producer_id=FRESH,
+        pending_state=PREPARE_COMMIT,
     )
     outcome_by_rules = {
         rules: decide_add_partitions(
-            txn, _add(pid=FRESH, epoch=0), now_ms=NOW_MS, release_rules=rules
+            txn, _add(producer_id=FRESH, epoch=0), now_ms=NOW_MS, release_rules=rules
         )
         for rules in (LATEST_RULES, Rules(pending_comes_before_identity=False))
     }
@@ -170,10 +173,10 @@ def _verify() -> VerifyPartitions:
     )
 
 
-def _add(*, pid: int = 7, epoch: int = 5) -> AddPartitions:
+def _add(*, producer_id: int = 7, epoch: int = 5) -> AddPartitions:
     return AddPartitions(
         transactional_id=TID,
-        producer_id=ProducerId(pid),
+        producer_id=ProducerId(producer_id),
         producer_epoch=ProducerEpoch(epoch),
         partitions=frozenset({FOO_1}),
         transaction_version=TV_2,
@@ -266,13 +269,16 @@ def test_a_double_fence_has_no_room_at_the_last_epochs() -> None:
 
 def test_a_fence_of_version_2_at_the_exhausted_epoch() -> None:
     txn = entry(ONGOING, epoch=EXHAUSTED)
-    for rules, next_pid, complete in (
+    for rules, next_producer_id, complete in (
         (LATEST_RULES, 1000, (1000, 0)),
         (Rules(fence_rotates_exhausted_id=False), -1, (7, PRODUCER_EPOCH_MAX)),
     ):
         record = fence(txn, rules)
         assert isinstance(record, TxnTransition)
-        assert (record.producer_epoch, record.next_producer_id) == (PRODUCER_EPOCH_MAX, next_pid)
+        assert (record.producer_epoch, record.next_producer_id) == (
+            PRODUCER_EPOCH_MAX,
+            next_producer_id,
+        )
         prepared_txn = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST_RULES)
         assert prepared_txn is not None
         complete_transition = to_complete(prepared_txn, now_ms=NOW_MS)
@@ -336,7 +342,7 @@ def test_tags_are_of_no_meaning_to_a_release_without_transactions_v2() -> None:
 
 
 def test_a_new_session_after_a_transaction() -> None:
-    txn = entry(COMPLETE_ABORT, prev_pid=3)
+    txn = entry(COMPLETE_ABORT, previous_producer_id=3)
     record = to_empty(
         txn,
         producer_id=ProducerId(7),
@@ -358,7 +364,7 @@ def test_a_new_session_after_a_transaction() -> None:
 
 def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
     old_rules = Rules(moves_replace_whole_entry=False)
-    txn = entry(EMPTY, prev_pid=3, next_pid=9)
+    txn = entry(EMPTY, previous_producer_id=3, next_producer_id=9)
     open_transition = to_ongoing(
         txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS
     )
@@ -428,11 +434,11 @@ def _session() -> TxnTransition:
 
 
 @pytest.mark.parametrize(
-    ("rules", "expected"), [(LATEST_RULES, False), (Rules(longest_timeout_is_never=False), True)]
+    ("rules", "is_expected"), [(LATEST_RULES, False), (Rules(longest_timeout_is_never=False), True)]
 )
-def test_the_longest_timeout(rules: Rules, *, expected: bool) -> None:
+def test_the_longest_timeout(rules: Rules, *, is_expected: bool) -> None:
     txn = entry(ONGOING, timeout_ms=TIMEOUT_NEVER_MS, start_ms=0)
-    assert is_timed_out(txn, now_ms=TIMEOUT_NEVER_MS + 1, release_rules=rules) is expected
+    assert is_timed_out(txn, now_ms=TIMEOUT_NEVER_MS + 1, release_rules=rules) is is_expected
 
 
 @pytest.mark.parametrize("committed", [True, False])

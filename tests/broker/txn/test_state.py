@@ -228,6 +228,6 @@ def test_what_the_targets_compute_passes_both_checks() -> None:
         open_metadata, is_commit=True, fresh_producer_id=ProducerId(1000), now_ms=NOW_MS
     )
     check_complete(begin(open_metadata, end_transition, now_ms=NOW_MS), end_transition)
-    prepared_txn = entry(PREPARE_COMMIT, epoch=32_767, last_epoch=32_766, next_pid=1000)
+    prepared_txn = entry(PREPARE_COMMIT, epoch=32_767, last_epoch=32_766, next_producer_id=1000)
     complete_transition = to_complete(prepared_txn, now_ms=NOW_MS)
     check_complete(begin(prepared_txn, complete_transition, now_ms=NOW_MS), complete_transition)

@@ -35,7 +35,7 @@ def test_beginning_the_first_session_inserts_an_entry_without_an_epoch() -> None
     pending_metadata = begin(None, FIRST, now_ms=NOW_MS)
     assert pending_metadata == entry(
         epoch=-1,
-        prev_pid=-1,
+        previous_producer_id=-1,
         update_ms=NOW_MS,
         pending_state=TransactionState.EMPTY,
         client_version=TransactionVersion.TV_0,
@@ -216,7 +216,12 @@ def test_a_new_session_has_neither_partitions_nor_a_start() -> None:
         now_ms=NOW_MS,
     )
     assert apply(None, target_transition, release_rules=LATEST_RULES) == entry(
-        pid=1000, prev_pid=7, epoch=0, last_epoch=5, timeout_ms=1, update_ms=NOW_MS
+        producer_id=1000,
+        previous_producer_id=7,
+        epoch=0,
+        last_epoch=5,
+        timeout_ms=1,
+        update_ms=NOW_MS,
     )
 
 
@@ -246,7 +251,7 @@ def test_the_first_partition_starts_the_transaction(
 
 
 @pytest.mark.parametrize(
-    ("epoch", "committed", "fresh_id", "to_epoch", "next_pid"),
+    ("epoch", "committed", "fresh_id", "to_epoch", "next_producer_id"),
     [
         (5, True, None, 6, -1),
         (5, False, None, 6, -1),
@@ -256,7 +261,7 @@ def test_the_first_partition_starts_the_transaction(
     ],
 )
 def test_an_end_under_version_2_bumps_the_epoch(
-    epoch: int, committed: bool, fresh_id: ProducerId | None, to_epoch: int, next_pid: int
+    epoch: int, committed: bool, fresh_id: ProducerId | None, to_epoch: int, next_producer_id: int
 ) -> None:
     target_transition = to_prepared_v2(
         entry(TransactionState.ONGOING, epoch=epoch),
@@ -266,7 +271,7 @@ def test_an_end_under_version_2_bumps_the_epoch(
     )
     assert target_transition.producer_epoch == to_epoch
     assert target_transition.last_producer_epoch == epoch
-    assert target_transition.next_producer_id == next_pid
+    assert target_transition.next_producer_id == next_producer_id
 
 
 def test_an_empty_abort_starts_when_it_ends() -> None:
@@ -278,15 +283,15 @@ def test_an_empty_abort_starts_when_it_ends() -> None:
 
 def test_completion_keeps_the_start_and_hands_over_on_overflow() -> None:
     prepared_txn = entry(
-        TransactionState.PREPARE_ABORT, epoch=32_767, last_epoch=32_766, next_pid=1000
+        TransactionState.PREPARE_ABORT, epoch=32_767, last_epoch=32_766, next_producer_id=1000
     )
     completed_metadata = apply(
         None, to_complete(prepared_txn, now_ms=NOW_MS), release_rules=LATEST_RULES
     )
     assert completed_metadata == entry(
         TransactionState.COMPLETE_ABORT,
-        pid=1000,
-        prev_pid=7,
+        producer_id=1000,
+        previous_producer_id=7,
         epoch=0,
         last_epoch=32_766,
         update_ms=NOW_MS,
@@ -295,7 +300,9 @@ def test_completion_keeps_the_start_and_hands_over_on_overflow() -> None:
 
 def test_a_next_producer_id_means_nothing_under_version_1() -> None:
     prepared_txn = entry(
-        TransactionState.PREPARE_COMMIT, next_pid=1000, client_version=TransactionVersion.TV_0
+        TransactionState.PREPARE_COMMIT,
+        next_producer_id=1000,
+        client_version=TransactionVersion.TV_0,
     )
     assert to_complete(prepared_txn, now_ms=NOW_MS).producer_id == 7
 

@@ -30,8 +30,10 @@ TV_2 = TransactionVersion.TV_2
 LAST = 32_766
 
 
-def identity(pid: int, epoch: int) -> ProducerIdAndEpoch:
-    return ProducerIdAndEpoch(producer_id=ProducerId(pid), producer_epoch=ProducerEpoch(epoch))
+def identity(producer_id: int, epoch: int) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(
+        producer_id=ProducerId(producer_id), producer_epoch=ProducerEpoch(epoch)
+    )
 
 
 def entry_after(txn: TxnMetadata, decision: KeptDecision) -> TxnMetadata:
@@ -51,18 +53,20 @@ def keep_prepared(txn: TxnMetadata) -> tuple[TxnMetadata, PreparedKept]:
     return entry_after(txn, outcome), outcome.reply
 
 
-def end_command(pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> EndTxn:
+def end_command(producer_id: int, epoch: int, *, version: TransactionVersion = TV_2) -> EndTxn:
     return EndTxn(
         transactional_id=TID,
-        producer_id=ProducerId(pid),
+        producer_id=ProducerId(producer_id),
         producer_epoch=ProducerEpoch(epoch),
         committed=True,
         transaction_version=version,
     )
 
 
-def end(txn: TxnMetadata, pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> object:
-    command = end_command(pid, epoch, version=version)
+def end(
+    txn: TxnMetadata, producer_id: int, epoch: int, *, version: TransactionVersion = TV_2
+) -> object:
+    command = end_command(producer_id, epoch, version=version)
     outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST_RULES)
     if isinstance(outcome, NeedsProducerId):
         outcome = decide_end_txn(
@@ -148,7 +152,7 @@ def test_an_open_transaction_is_kept_for_who_asks_for_that(*, is_kept: bool) -> 
 
 
 @pytest.mark.parametrize(
-    ("pid", "epoch", "version", "error"),
+    ("producer_id", "epoch", "version", "error"),
     [
         (7, 5, TV_2, ErrorCode.producer_fenced),
         (7, 5, TransactionVersion.TV_0, ErrorCode.producer_fenced),
@@ -158,10 +162,10 @@ def test_an_open_transaction_is_kept_for_who_asks_for_that(*, is_kept: bool) -> 
     ],
 )
 def test_only_the_last_caller_may_end_it(
-    pid: int, epoch: int, version: TransactionVersion, error: ErrorCode
+    producer_id: int, epoch: int, version: TransactionVersion, error: ErrorCode
 ) -> None:
     txn = keep_prepared(keep_prepared(entry(S.ONGOING))[0])[0]
-    outcome = end(txn, pid, epoch, version=version)
+    outcome = end(txn, producer_id, epoch, version=version)
     assert isinstance(outcome, Rejection)
     assert outcome.error is error
 

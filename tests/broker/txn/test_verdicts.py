@@ -36,7 +36,7 @@ PARTITION = TopicPartition("t", 0)
 def coordinator_answer(
     state: str = "Ongoing",
     *,
-    pid: int = 7,
+    producer_id: int = 7,
     epoch: int = 0,
     lists_partition: bool = True,
     timeout_ms: int = 60_000,
@@ -45,7 +45,7 @@ def coordinator_answer(
         transactional_id="app",
         coordinator_id=2,
         state=state,
-        producer_id=pid,
+        producer_id=producer_id,
         producer_epoch=epoch,
         lists_partition=lists_partition,
         timeout_ms=timeout_ms,
@@ -57,7 +57,12 @@ def coordinator_answer(
     [
         (None, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 7"),
         ("app", None, OpenTxnStatus.HANGING, "has forgotten transactional id app"),
-        ("app", coordinator_answer(pid=8), OpenTxnStatus.HANGING, "goes on with producer id 8"),
+        (
+            "app",
+            coordinator_answer(producer_id=8),
+            OpenTxnStatus.HANGING,
+            "goes on with producer id 8",
+        ),
         (
             "app",
             coordinator_answer(lists_partition=False),
@@ -145,18 +150,20 @@ def test_a_decision_names_the_marker_that_is_owed() -> None:
 
 
 def named_entry(
-    name: str, state: TransactionState, *, pid: int = 7, start_ms: int | None = None
+    name: str, state: TransactionState, *, producer_id: int = 7, start_ms: int | None = None
 ) -> TxnMetadata:
-    txn = entry(state, pid=pid, start_ms=start_ms)
-    fields = {field: getattr(txn, field) for field in txn.__struct_fields__}
+    txn = entry(state, producer_id=producer_id, start_ms=start_ms)
+    fields = {field_name: getattr(txn, field_name) for field_name in txn.__struct_fields__}
     return TxnMetadata(**{**fields, "transactional_id": TransactionalId(name)})
 
 
 TXNS = [
-    named_entry("Orders", TransactionState.EMPTY, pid=1),
-    named_entry("orders-2", TransactionState.ONGOING, pid=2, start_ms=NOW_MS - 100),
-    named_entry("payments", TransactionState.COMPLETE_COMMIT, pid=3, start_ms=NOW_MS - 5_000),
-    named_entry("buried", TransactionState.DEAD, pid=4),
+    named_entry("Orders", TransactionState.EMPTY, producer_id=1),
+    named_entry("orders-2", TransactionState.ONGOING, producer_id=2, start_ms=NOW_MS - 100),
+    named_entry(
+        "payments", TransactionState.COMPLETE_COMMIT, producer_id=3, start_ms=NOW_MS - 5_000
+    ),
+    named_entry("buried", TransactionState.DEAD, producer_id=4),
 ]
 
 
@@ -386,7 +393,7 @@ TV_1, TV_2 = TransactionVersion.TV_1, TransactionVersion.TV_2
 
 
 @pytest.mark.parametrize(
-    ("state", "epoch", "prev_pid", "version", "last_epoch"),
+    ("state", "epoch", "previous_producer_id", "version", "last_epoch"),
     [
         (S.COMPLETE_COMMIT, 5, 7, TV_2, 4),
         (S.COMPLETE_ABORT, 5, 7, TV_2, 4),
@@ -404,13 +411,19 @@ TV_1, TV_2 = TransactionVersion.TV_1, TransactionVersion.TV_2
 def test_the_last_epoch_is_known_again(
     state: TransactionState,
     epoch: int,
-    prev_pid: int,
+    previous_producer_id: int,
     version: TransactionVersion,
     last_epoch: int,
 ) -> None:
-    read_metadata = entry(state, epoch=epoch, prev_pid=prev_pid, client_version=version)
+    read_metadata = entry(
+        state, epoch=epoch, previous_producer_id=previous_producer_id, client_version=version
+    )
     loaded_metadata = entry(
-        state, epoch=epoch, prev_pid=prev_pid, client_version=version, last_epoch=last_epoch
+        state,
+        epoch=epoch,
+        previous_producer_id=previous_producer_id,
+        client_version=version,
+        last_epoch=last_epoch,
     )
     assert restore_last_epoch(read_metadata) == loaded_metadata
 
@@ -430,7 +443,9 @@ def test_the_previous_id_is_logged_only_around_the_end() -> None:
         entry(S.ONGOING), is_commit=True, fresh_producer_id=None, now_ms=NOW_MS
     )
     assert _prev(end_transition) == 7
-    rotating_transition = to_complete(entry(S.PREPARE_COMMIT, next_pid=FRESH), now_ms=NOW_MS)
+    rotating_transition = to_complete(
+        entry(S.PREPARE_COMMIT, next_producer_id=FRESH), now_ms=NOW_MS
+    )
     assert (_prev(rotating_transition), rotating_transition.producer_id) == (7, FRESH)
 
 

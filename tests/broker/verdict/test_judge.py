@@ -407,15 +407,15 @@ def test_who_waits_is_said_and_so_is_none(
 
 
 @pytest.mark.parametrize(
-    ("answer", "sentence"),
+    ("answer_text", "sentence"),
     [
         (None, "The application asked to commit, and has no answer."),
         ("NONE", "The application asked to commit, and knows that it is committed."),
         ("INVALID_TXN_STATE", "The application asked to commit, and got INVALID_TXN_STATE."),
     ],
 )
-def test_an_application_knows_what_it_was_answered(answer: str | None, sentence: str) -> None:
-    assert application_sentence("commit", answer) == sentence
+def test_an_application_knows_what_it_was_answered(answer_text: str | None, sentence: str) -> None:
+    assert application_sentence("commit", answer_text) == sentence
 
 
 def test_old_brokers_tell_no_verdict() -> None:

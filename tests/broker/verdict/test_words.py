@@ -168,7 +168,7 @@ def test_a_command_ends_its_sentence_and_names_what_was_meant(
     status: OpenTxnStatus, tmp_path: Path
 ) -> None:
     """The line can be pasted as it is into a shell, with the remark behind the command."""
-    lines, expected = [], []
+    shell_lines, expected = [], []
     for name in HOSTILE_NAMES:
         blocking_txn = msgspec.structs.replace(holder(status), transactional_id=name)
         held_standing = msgspec.structs.replace(
@@ -177,13 +177,13 @@ def test_a_command_ends_its_sentence_and_names_what_was_meant(
             program=command_line(PROGRAM),
         )
         advice = standing_sentences(held_standing)[2]
-        lines.append(ShellText(advice[advice.index(f" {PROGRAM} ") :]))
+        shell_lines.append(ShellText(advice[advice.index(f" {PROGRAM} ") :]))
         if status is OpenTxnStatus.ALIVE:
             expected.append(["forceTerminateTransaction", *option("--transactionalId", name)])
         else:
             partition_words = partition_options(TopicPartition(name, 0))
             expected.append(["repair", *partition_words, "--yes", "--guess"])
-    assert words_received("sh", lines, tmp_path / "home") == expected
+    assert words_received("sh", shell_lines, tmp_path / "home") == expected
 
 
 @pytest.mark.parametrize(

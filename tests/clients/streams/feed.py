@@ -190,5 +190,5 @@ def create_topics(bootstrap: str, topics: tuple[str, ...], partitions: int) -> N
     """Topics whose leaders are spread over all brokers; replicas as is usual there."""
     admin = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap})
     new_topics = [NewTopic(topic_name, num_partitions=partitions) for topic_name in topics]
-    for creation in admin.create_topics(new_topics).values():
-        creation.result(_PATIENCE_S)
+    for creation_future in admin.create_topics(new_topics).values():
+        creation_future.result(_PATIENCE_S)

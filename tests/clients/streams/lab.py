@@ -313,10 +313,10 @@ class Lab(ManagedResource):
             partitions = [
                 TopicPartition(INPUT, partition_index) for partition_index in range(PARTITIONS)
             ]
-            positions = consumer.committed(partitions, timeout=PATIENCE_S)
+            topic_partitions = consumer.committed(partitions, timeout=PATIENCE_S)
             ends = [
                 consumer.get_watermark_offsets(topic_partition, timeout=PATIENCE_S)[1]
-                for topic_partition in positions
+                for topic_partition in topic_partitions
             ]
         finally:
             consumer.close()
@@ -324,6 +324,6 @@ class Lab(ManagedResource):
             f"{topic_partition.topic}-{topic_partition.partition} is consumed to"
             f" {topic_partition.offset},"
             f" its end is {end}"
-            for topic_partition, end in zip(positions, ends, strict=True)
+            for topic_partition, end in zip(topic_partitions, ends, strict=True)
             if topic_partition.offset != end
         ]

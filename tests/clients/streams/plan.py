@@ -68,17 +68,17 @@ def _round(
     for point in points:
         if point.at_start:
             continue
-        instance = random_source.choice(INSTANCES)
+        instance_id = random_source.choice(INSTANCES)
         is_followed = bool(restart_points) and _leaves_open(point)
-        kills.append(Kill(point, instance, stays_dead=is_followed))
+        kills.append(Kill(point, instance_id, stays_dead=is_followed))
         if is_followed:
-            kills.append(Kill(restart_points.pop(), instance))
+            kills.append(Kill(restart_points.pop(), instance_id))
     deaths = [point for point in points_at(transaction_version) if _leaves_open(point)]
     for restart_point in restart_points:  # nothing that was drawn leads to these
-        instance = random_source.choice(INSTANCES)
+        instance_id = random_source.choice(INSTANCES)
         kills += [
-            Kill(random_source.choice(deaths), instance, stays_dead=True),
-            Kill(restart_point, instance),
+            Kill(random_source.choice(deaths), instance_id, stays_dead=True),
+            Kill(restart_point, instance_id),
         ]
     return kills
 

@@ -67,12 +67,12 @@ class _ControlLoop(VirtualLoop):
         self.longest_ns = max(self.longest_ns, took_ns)
 
     def run_in_executor(
-        self, _executor: object, function: Callable[..., Any], *args: Any
+        self, _executor: object, called_function: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
         begun_ns = time.thread_time_ns()
         future: asyncio.Future[Any] = self.create_future()
         try:
-            future.set_result(function(*args))
+            future.set_result(called_function(*args))
         except Exception as error:  # noqa: BLE001 - it is the waiter's
             future.set_exception(error)
         self._executor_ns += time.thread_time_ns() - begun_ns

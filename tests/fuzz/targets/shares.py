@@ -50,12 +50,12 @@ def _steps(fuzz_bytes: bytes) -> Iterator[tuple[int, int, int]]:
 
 def _play_members(fuzz_bytes: bytes) -> None:
     driver = ShareDriver(image(a=1, b=3, c=4), max_size=_MEMBERS - 1)
-    for act, member_number, detail in _steps(fuzz_bytes):
+    for act_number, member_number, detail in _steps(fuzz_bytes):
         member_id = f"m{member_number}"
         member = driver.group.members.get(member_id)
         epoch = 0 if member is None else member.member_epoch
         names = [name for bit, name in enumerate(TOPIC_NAMES) if detail >> bit & 1]
-        match act % 7:
+        match act_number % 7:
             case 0:
                 driver.beat(member_id, 0, *names)
             case 1:

@@ -72,18 +72,18 @@ def test_twelve_questions_are_answered_from_disk_by_two_clicks(site: Path, page:
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     unanswered_questions = {}
-    for question, (question_words, answer) in QUESTIONS.items():
+    for question, (question_words, answer_text) in QUESTIONS.items():
         page.goto((site / "project/index.html").as_uri())
         links = search(page, question_words)
-        direct = [link for link in links if f"/{answer}?" in link]
+        direct = [link for link in links if f"/{answer_text}?" in link]
         by_index = [link for link in links if "/docs/index.html?" in link]
         if not direct + by_index:
             unanswered_questions[question] = links
             continue
         page.locator(f'{RESULTS}[href="{(direct + by_index)[0]}"]').click()
         if not direct:
-            page.locator(f'article a[href="{Path(answer).name}"]').first.click()
-        page.wait_for_url(f"**/{answer}*")
+            page.locator(f'article a[href="{Path(answer_text).name}"]').first.click()
+        page.wait_for_url(f"**/{answer_text}*")
         assert page.locator("article h1").count() == 1
     assert unanswered_questions == {}
     assert {url.partition(":")[0] for url in urls} == {"file"}

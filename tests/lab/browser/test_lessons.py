@@ -97,10 +97,10 @@ def assert_story_can_be_played(server: TxnsimServer, page: Page, folder: Path) -
     assert run_aside(run_in_virtual_time, ScenarioRun(scenario=own_scenario, run="V-")).as_declared
 
 
-def run_aside(doing: Callable[[Any], Any], argument: object) -> Any:
+def run_aside(do_it: Callable[[Any], Any], argument: object) -> Any:
     """Call ``doing`` in another thread, because Playwright keeps a loop running in this one."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(doing, argument).result()
+        return thread.submit(do_it, argument).result()
 
 
 def test_a_part_of_a_lesson_has_a_link_and_is_presented(
@@ -146,12 +146,14 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
 ) -> None:
     page = new_page(fresh_server.http, expects=("/lessons/L11/begin",), bypass_csp=True)
     page.evaluate(axe)
-    http = fresh_server.http or ""
+    http_url = fresh_server.http or ""
     bootstrap = fresh_server.bootstrap.split(",")[0]
-    shop_program = LessonProgram(program_of_the_lesson(tmp_path), bootstrap=bootstrap, http=http)
+    shop_program = LessonProgram(
+        program_of_the_lesson(tmp_path), bootstrap=bootstrap, http_url=http_url
+    )
     press(page, "#all-lessons")
     press(page, "#lesson-L10")
-    page.wait_for_selector(f"#lesson-action-0:has-text('{bootstrap} {http} l10-first')")
+    page.wait_for_selector(f"#lesson-action-0:has-text('{bootstrap} {http_url} l10-first')")
     assert page.get_attribute("#lesson-code", "download") == "l10_shop.py"
     press(page, "#lesson-action-0")
     page.wait_for_selector("#lesson li.wrong:has-text('l10-first-0: nothing; wanted')")
@@ -234,25 +236,25 @@ def predict(page: Page, lesson_id: str, number: int) -> None:
     choose(page, lesson_part.choices, lesson_part.expected)
 
 
-def take_part(page: Page, lesson_id: str, number: int, answer: str) -> None:
+def take_part(page: Page, lesson_id: str, number: int, answer_text: str) -> None:
     """Play a part up to the button that leads to the next part."""
     lesson_part = lesson(lesson_id).parts[number]
     for action in lesson_part.solution:
         press(page, f"#lesson-action-{action - 1}")
         page.wait_for_function("() => !__page['store.js'].isRunBusy.value")
     if lesson_part.ask:
-        choose(page, lesson_part.choices, answer)
+        choose(page, lesson_part.choices, answer_text)
     elif not lesson_part.goal:
         press(page, "#lesson-go")
     page.wait_for_selector("#lesson-next")
 
 
-def choose(page: Page, choices: Iterable[str], answer: str) -> None:
+def choose(page: Page, choices: Iterable[str], answer_text: str) -> None:
     """Choose an answer by keyboard."""
     press_until(page, "document.activeElement.name === 'guess'")
     page.keyboard.press("Space")
     for _ in choices:
-        if page.evaluate("document.querySelector('[name=guess]:checked')?.value") == answer:
+        if page.evaluate("document.querySelector('[name=guess]:checked')?.value") == answer_text:
             break
         page.keyboard.press("ArrowDown")
     press(page, "#lesson-answer")

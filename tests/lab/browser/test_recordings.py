@@ -198,24 +198,26 @@ def test_an_old_hang_is_found_without_a_look_at_what_was_written_since(
     server: TxnsimServer, new_page: Any
 ) -> None:
     """Every write behind the last stable offset was read for each move of the cursor."""
-    node, open_offset = "broker/1/log/t-0", 9
+    node_name, open_offset = "broker/1/log/t-0", 9
     batch = {"tp": "t-0", "pid": -1, "epoch": -1, "seq": -1, "txn": False}
-    events: list[Any] = [(node, "node.role", (), "", {"role": "leader", "epoch": 0, "tp": "t-0"})]
+    events: list[Any] = [
+        (node_name, "node.role", (), "", {"role": "leader", "epoch": 0, "tp": "t-0"})
+    ]
 
     def write_batches(offsets: range, **fields: object) -> None:
-        for base in offsets:
-            data = {**batch, "base": base, "last": base, **fields}
-            events.append((node, "log.append", (), "", data))
+        for base_offset in offsets:
+            data = {**batch, "base": base_offset, "last": base_offset, **fields}
+            events.append((node_name, "log.append", (), "", data))
 
     write_batches(range(2))
     write_batches(range(2, 3), pid=7, epoch=0, seq=0, txn=True)
     write_batches(range(3, LONG // 2))
     end = LONG // 2 - open_offset
     role_data = {"role": "leader", "epoch": 1, "tp": "t-0", "end": end}
-    events.append((node, "node.role", (), "", role_data))
+    events.append((node_name, "node.role", (), "", role_data))
     write_batches(range(end, LONG))
     page = new_page(server.http)
-    parsed, tape = look_at_recording(page, small((node,), *events), TAPE, len(events) - 1, 2)
+    parsed, tape = look_at_recording(page, small((node_name,), *events), TAPE, len(events) - 1, 2)
     assert parsed < 1_000
     assert [first_offset for _, first_offset in tape["cells"]] == list(range(LONG - 60, LONG))
     assert (tape["far"], tape["earlierCount"]) == ([2, "open", LONG - 3 - 60], 2)
@@ -228,20 +230,20 @@ def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one
     old_leader, new_leader = "broker/1/log/t-0", "broker/2/log/t-0"
     batch = {"tp": "t-0", "pid": -1, "epoch": -1, "seq": -1, "txn": False}
 
-    def led(node: str, epoch: int, end: int) -> tuple[Any, ...]:
+    def led(node_name: str, epoch: int, end: int) -> tuple[Any, ...]:
         data = {"role": "leader", "epoch": epoch, "tp": "t-0", "end": end}
-        return node, "node.role", (), "", data
+        return node_name, "node.role", (), "", data
 
-    def write_batch(node: str, base: int) -> tuple[Any, ...]:
-        return node, "log.append", (), "", {**batch, "base": base, "last": base}
+    def write_batch(node_name: str, base_offset: int) -> tuple[Any, ...]:
+        return node_name, "log.append", (), "", {**batch, "base": base_offset, "last": base_offset}
 
     recording = small(
         (old_leader, new_leader),
         led(old_leader, 0, 0),
-        *(write_batch(old_leader, base) for base in range(3)),
+        *(write_batch(old_leader, base_offset) for base_offset in range(3)),
         led(new_leader, 1, 2),  # it does not have the last one
         write_batch(old_leader, 3),  # which is not told of it yet
-        *(write_batch(new_leader, base) for base in range(2, 5)),
+        *(write_batch(new_leader, base_offset) for base_offset in range(2, 5)),
         (old_leader, "log.truncate", (), "", {"tp": "t-0", "epoch": 1, "to": 2}),
         write_batch(new_leader, 5),
     )

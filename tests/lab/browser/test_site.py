@@ -156,14 +156,14 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
     page = visited_page.context.new_page()  # the server is gone
     page.goto(f"{url}project/")
     page.locator(".first").wait_for()
-    for alias, run in STORIES:
+    for alias, run_name in STORIES:
         page.locator("nav button", has_text="Stories").click()
         row = page.locator(f"[data-story~={alias}]")
-        row.locator(f"[data-run='{run}']").click()
+        row.locator(f"[data-run='{run_name}']").click()
         page.locator(".title", has_text=scenario_of(alias).title).wait_for()
         page.locator(".link-state.done").wait_for()
         rules = page.evaluate("() => __page['store.js'].violations.value.map((one) => one.d.rule)")
-        verdict = scenario_of(alias).runs[run].verdict
+        verdict = scenario_of(alias).runs[run_name].verdict
         assert sorted(set(rules)) == sorted(verdict)
     page.locator("nav button", has_text="Stories").click()
 

@@ -111,8 +111,8 @@ def test_patterns_are_taken_refused_and_matched_as_by_re2j_in_webassembly(
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_telling_is_the_same_in_webassembly(part: int, site: Path, tmp_path: Path) -> None:
-    every = scenario_runs(catalog.scenarios().values())
-    assert_same(islice(every, part, None, PARTS), site, tmp_path)
+    all_runs = scenario_runs(catalog.scenarios().values())
+    assert_same(islice(all_runs, part, None, PARTS), site, tmp_path)
 
 
 def assert_same(chosen_runs: Iterable[ScenarioRun], site_folder: Path, folder: Path) -> None:

@@ -155,8 +155,8 @@ def test_deleted_records_are_not_drawn(fresh_server: TxnsimServer, new_page: Any
     page.wait_for_selector("[data-verdict=hangs]")
     assert page.locator(".drawn .batch").count() == 3
     admin = AdminClient({"bootstrap.servers": fresh_server.bootstrap})
-    (deletion,) = admin.delete_records([TopicPartition("orders", 0, 3)]).values()
-    assert deletion.result().low_watermark == 3
+    (deletion_future,) = admin.delete_records([TopicPartition("orders", 0, 3)]).values()
+    assert deletion_future.result().low_watermark == 3
     # The producer's state outlives its records. A real Kafka 4.4.0 does the same: DescribeProducers
     # names the open transaction, and the last stable offset stays at the log's start.
     page.wait_for_selector("#verdict:has-text('the log begins at 3')")
@@ -278,8 +278,8 @@ def test_a_stream_that_is_behind_says_how_far(fresh_server: TxnsimServer, new_pa
     page.wait_for_selector("[data-lag='0']")
     begin(fresh_server, "app")
     page.wait_for_selector(".link-state:has-text('events behind')")
-    lag = int(page.get_attribute("#verdict", "data-lag"))
-    assert lag > 5
+    offset_lag = int(page.get_attribute("#verdict", "data-lag"))
+    assert offset_lag > 5
     assert page.locator(".link-state.live").count() == 0
 
 

@@ -34,9 +34,9 @@ by themselves."""
 
 def castings() -> Iterator[object]:
     for name, run in STORY.runs.items():
-        for player in run.players or STORY.actors["app"].players:
-            marks = [pytest.mark.clients] if player != "own" else []
-            yield pytest.param(name, player, marks=marks, id=f"{name} {player}")
+        for player_name in run.players or STORY.actors["app"].players:
+            marks = [pytest.mark.clients] if player_name != "own" else []
+            yield pytest.param(name, player_name, marks=marks, id=f"{name} {player_name}")
 
 
 def check(result: RunResult) -> None:
@@ -45,12 +45,12 @@ def check(result: RunResult) -> None:
 
 @pytest.mark.costly
 @pytest.mark.slow
-@pytest.mark.parametrize(("run_name", "player"), list(castings()))
-async def test_every_take_comes_to_its_declared_verdict(run_name: str, player: str) -> None:
-    casting = Casting(player=player)
+@pytest.mark.parametrize(("run_name", "player_name"), list(castings()))
+async def test_every_take_comes_to_its_declared_verdict(run_name: str, player_name: str) -> None:
+    casting = Casting(player=player_name)
     armed_result, disarmed_result, control_result = [
-        await run_in_real_time(ScenarioRun(scenario=STORY, run=run_name, take=take), casting)
-        for take in ("armed", "disarmed", "control")
+        await run_in_real_time(ScenarioRun(scenario=STORY, run=run_name, take=take_name), casting)
+        for take_name in ("armed", "disarmed", "control")
     ]
     for result in (armed_result, disarmed_result, control_result):
         check(result)
@@ -58,7 +58,7 @@ async def test_every_take_comes_to_its_declared_verdict(run_name: str, player: s
     assert (
         armed_result.players
         == disarmed_result.players
-        == (player if player != "own" else "own client",)
+        == (player_name if player_name != "own" else "own client",)
     )
     assert "hold Produce of late-producer" in sentences(armed_result)
     assert "hold Produce of late-producer" in sentences(control_result)

@@ -136,8 +136,8 @@ def test_the_fate_is_what_the_producer_was_told(
     ends: list[tuple[bool, Outcome]], fate: TransactionFate
 ) -> None:
     history = History(
-        Ended(at_ms=1, who="p", transaction="T1", commit=commit, outcome=outcome)
-        for commit, outcome in ends
+        Ended(at_ms=1, who="p", transaction="T1", commit=is_commit, outcome=outcome)
+        for is_commit, outcome in ends
     )
     history.add(WROTE)
     fate_found = history.transactions()["T1"].fate

@@ -165,15 +165,15 @@ class JudgedChaos(Chaos):
     async def watch(self) -> None:
         """Read the partitions until the run is over."""
         async with self.cluster.client("watcher", **PATIENCE) as client:
-            positions = dict.fromkeys(ORDERS_PARTITIONS, 0)
+            position_by_partition = dict.fromkeys(ORDERS_PARTITIONS, 0)
             while not self.is_over:
                 await asyncio.sleep(self.random.random())
                 try:
-                    await self.look(client, positions)
+                    await self.look(client, position_by_partition)
                 except ClientError:
                     continue  # whoever is not answered has seen nothing
 
-    async def look(self, client: Cluster, positions: dict[TopicPartition, int]) -> None:
+    async def look(self, client: Cluster, position_by_partition: dict[TopicPartition, int]) -> None:
         admin = Admin(client)
         for topic_partition in ORDERS_PARTITIONS:
             await self._look_at_producers(admin, topic_partition)
@@ -184,7 +184,7 @@ class JudgedChaos(Chaos):
         for topic_partition in ORDERS_PARTITIONS:
             await self._look_at_producers(admin, topic_partition)
             isolation = IsolationLevel.READ_COMMITTED
-            offset = positions[topic_partition]
+            offset = position_by_partition[topic_partition]
             result = await fetch(
                 client,
                 topic_partition.topic,
@@ -195,7 +195,7 @@ class JudgedChaos(Chaos):
                 timeout_ms=5_000,
             )
             self.recorder.note_fetch("watcher", offset, isolation, result)
-            positions[topic_partition] = result.next_offset
+            position_by_partition[topic_partition] = result.next_offset
 
     async def _look_at_producers(self, admin: Admin, topic_partition: TopicPartition) -> None:
         producers = (await admin.describe_producers([topic_partition]))[topic_partition]
@@ -218,9 +218,9 @@ async def chaos(cluster: VirtualCluster) -> JudgedChaos:
     cluster.advance(200_000)
     await asyncio.sleep(200)
     async with cluster.client("reader") as client:
-        positions = dict.fromkeys(ORDERS_PARTITIONS, 0)
+        position_by_partition = dict.fromkeys(ORDERS_PARTITIONS, 0)
         for _ in range(3):
-            await judged_chaos.look(client, positions)
+            await judged_chaos.look(client, position_by_partition)
             await asyncio.sleep(100)
     return judged_chaos
 

@@ -142,8 +142,8 @@ def test_results_as_json_and_for_junit(
     file = tmp_path / "results.xml"
     options = ["--only", "coordinator/markers", "--only", "leader/deaths", "--junit", str(file)]
     assert main(["conformance", kafka.bootstrap, *options, "--json"]) == 0
-    out = capsys.readouterr().out
-    report = json.loads(out[out.index("{") :])  # lines of the cluster's log come first
+    output = capsys.readouterr().out
+    report = json.loads(output[output.index("{") :])  # lines of the cluster's log come first
     suite = ElementTree.parse(file).getroot()
     assert int(suite.attrib["tests"]) == len(report["results"]) == len(suite)
     assert suite.attrib["failures"] == "0"
@@ -236,8 +236,8 @@ def test_what_is_stopped_is_cleaned_up_and_tells_what_is_known_and_what_is_left(
 ) -> None:
     cases_told: list[tuple[str, int]] = []
 
-    def tell(result: CaseResult, total: int) -> None:
-        cases_told.append((result.case, total))
+    def tell(result: CaseResult, total_count: int) -> None:
+        cases_told.append((result.case, total_count))
         if result.outcome is CaseOutcome.PASSED:
             raise KeyboardInterrupt
 
@@ -247,7 +247,7 @@ def test_what_is_stopped_is_cleaned_up_and_tells_what_is_known_and_what_is_left(
     conformance = run_conformance(conformance_options, tell, stops=(KeyboardInterrupt,))
     assert conformance.is_stopped
     assert 0 < len(conformance.results) == len(cases_told) < len(conformance.cases)
-    assert {total for _, total in cases_told} == {len(conformance.cases)}
+    assert {total_count for _, total_count in cases_told} == {len(conformance.cases)}
     assert conformance.files_left() == ["coordinator/end_txn"]
     assert conformance.left_behind == ()
     with pytest.raises(KeyboardInterrupt):

@@ -159,10 +159,12 @@ async def transactions_and_faults(sim: SimCluster, checked_client: CheckedClient
         await producer.send("orders", 0, b"v")
         await checked_client("GET", "/api/v1/transactions", 200)
         await checked_client("GET", "/api/v1/transactions/app", 200)
-        wait = "/api/v1/transaction-wait?transactional_id=app&timeout_ms=5"
-        await checked_client("GET", f"{wait}&state=Empty&state=Ongoing&state=CompleteCommit", 200)
-        await checked_client("GET", f"{wait}&state=Dead", 408)
-        await checked_client("GET", f"{wait}&state=Nothing", 422)
+        wait_text = "/api/v1/transaction-wait?transactional_id=app&timeout_ms=5"
+        await checked_client(
+            "GET", f"{wait_text}&state=Empty&state=Ongoing&state=CompleteCommit", 200
+        )
+        await checked_client("GET", f"{wait_text}&state=Dead", 408)
+        await checked_client("GET", f"{wait_text}&state=Nothing", 422)
         await checked_client("GET", "/api/v1/producers?topic=orders", 200)
         assert await checked_client("GET", "/api/v1/open-transactions", 200)
         await checked_client("GET", "/api/v1/verdict", 200)

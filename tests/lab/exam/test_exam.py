@@ -121,9 +121,9 @@ def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
     run = sit_exam(YES, *quick)
     assert [result.outcome for result in run.results] == [SituationOutcome.MISSED] * len(quick)
     assert "but readers do not get" in run.results[1].because[0]
-    report = page(run)
-    assert 'id="commit-lost@2"' in report
-    assert "What was done" in report
+    report_text = page(run)
+    assert 'id="commit-lost@2"' in report_text
+    assert "What was done" in report_text
 
 
 def test_no_verdict_knows_who_sits() -> None:
@@ -454,11 +454,11 @@ async def test_what_moves_may_move_there_and_back_and_on(monkeypatch: pytest.Mon
     async with SimulatedTargets().open(2) as open_target:
         application = Application(open_target, cast(Driver, None))
         leader_before = await open_target.kafka.leaders.of("t", 1)
-        move, move_targets = open_target.target.move_leader, []
+        move_leader, move_targets = open_target.target.move_leader, []
 
         async def noting(topic_partition: TopicPartition, to: int) -> None:
             move_targets.append(to)
-            await move(topic_partition, to)
+            await move_leader(topic_partition, to)
 
         monkeypatch.setattr(open_target.target, "move_leader", noting)
         application.moves = MOVE_COUNT

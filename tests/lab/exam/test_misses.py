@@ -39,14 +39,14 @@ def test_a_miss_can_be_reported_and_opens_in_the_page() -> None:
         f"reads-open-2/{name}"
         for name in ("README.md", "driver/yes", "page.html", "story.txt", "versions.json")
     ]
-    report = files["reads-open-2/README.md"].decode()
-    assert re.findall(r"^## (.*)$", report, re.MULTILINE) == list(HEADINGS)
-    assert "1. `consumer consumer=c group=readers topic=open" in report
-    assert "A `read_committed` reader gets each committed record once" in report
-    assert "- the reader of open gets: (); expected: ('a',)" in report
-    assert f"    {command} --only reads-open --transaction-version 2\n" in report
-    assert "Its files: [yes](driver/yes)." in report
-    assert "- runtime: Yes 1.0" in report
+    report_text = files["reads-open-2/README.md"].decode()
+    assert re.findall(r"^## (.*)$", report_text, re.MULTILINE) == list(HEADINGS)
+    assert "1. `consumer consumer=c group=readers topic=open" in report_text
+    assert "A `read_committed` reader gets each committed record once" in report_text
+    assert "- the reader of open gets: (); expected: ('a',)" in report_text
+    assert f"    {command} --only reads-open --transaction-version 2\n" in report_text
+    assert "Its files: [yes](driver/yes)." in report_text
+    assert "- runtime: Yes 1.0" in report_text
     versions = json.loads(files["reads-open-2/versions.json"])
     assert (versions["transaction.version"], versions["txnsim"]) == (2, VERSION)
     assert b"reads-open@2" in files["reads-open-2/page.html"]

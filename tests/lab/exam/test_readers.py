@@ -24,7 +24,7 @@ EXPECTED_TOPICS = expected_topics(are_on_disk=True)
 
 def right(**exam_fields: object) -> list[ReaderStatement]:
     """The right answers of a reader for all topics except ``open``."""
-    answers = [
+    reader_statements = [
         ReaderStatement(
             topic=expected_reading.topic,
             values=expected_reading.values,
@@ -35,7 +35,10 @@ def right(**exam_fields: object) -> list[ReaderStatement]:
         for expected_reading in EXPECTED_TOPICS
         if expected_reading.topic != "open"
     ]
-    return [*answers, *([ReaderStatement(topic="open", **exam_fields)] if exam_fields else [])]  # type: ignore[arg-type]
+    return [
+        *reader_statements,
+        *([ReaderStatement(topic="open", **exam_fields)] if exam_fields else []),
+    ]  # type: ignore[arg-type]
 
 
 def test_who_says_the_truth_misses_nothing() -> None:
@@ -57,7 +60,7 @@ def test_what_is_wrong_is_named(answer: dict[str, object], expected_beginning: s
 
 
 @pytest.mark.parametrize(
-    ("expected", "answers"),
+    ("expected_text", "answers"),
     [
         ("[]", ""),
         ("[]", '{"topic": "open"}'),
@@ -69,9 +72,9 @@ def test_what_is_wrong_is_named(answer: dict[str, object], expected_beginning: s
     ],
 )
 def test_files_that_expect_nothing_are_no_success(
-    expected: str, answers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    expected_text: str, answers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for file_name, text in (("expected.json", expected), ("answers.jsonl", answers)):
+    for file_name, text in (("expected.json", expected_text), ("answers.jsonl", answers)):
         (tmp_path / file_name).write_bytes(text.encode("latin-1"))
     files = [str(tmp_path / "expected.json"), str(tmp_path / "answers.jsonl")]
     assert main(["exam", "readers", "check", *files]) == 2
@@ -97,8 +100,8 @@ async def test_a_group_has_read_all_topics() -> None:
             TopicPartition(expected_reading.topic, 0)
             for expected_reading in expected_topics(are_on_disk=False)
         ]
-        positions = await committed_positions(cluster, GROUP, topic_partitions)
-    assert [positions[topic_partition] for topic_partition in topic_partitions] == [
+        position_by_partition = await committed_positions(cluster, GROUP, topic_partitions)
+    assert [position_by_partition[topic_partition] for topic_partition in topic_partitions] == [
         expected_reading.stable for expected_reading in expected_topics(are_on_disk=False)
     ]
 

@@ -150,10 +150,15 @@ def _transactions(tracer: Tracer, numbers: range) -> None:
     """Run transactions of two ids; each id leaves a transaction open on the partition."""
     log, coordinator = "broker/1/log/t-0", "broker/1/txn/7"
     for number in numbers:
-        pid = number % 2
-        tx = f"app-{pid}/{pid}:0"
-        entry: dict[str, Any] = {"pid": pid, "epoch": 0, "partitions": ["t-0"], "pending": None}
-        fields = {"tp": "t-0", "pid": pid, "epoch": 0}
+        producer_id = number % 2
+        tx = f"app-{producer_id}/{producer_id}:0"
+        entry: dict[str, Any] = {
+            "pid": producer_id,
+            "epoch": 0,
+            "partitions": ["t-0"],
+            "pending": None,
+        }
+        fields = {"tp": "t-0", "pid": producer_id, "epoch": 0}
         if not number % 10:
             role_data = {"tp": "t-0", "role": "leader", "epoch": number, "end": number}
             tracer.emit("node.role", "broker/1", data=role_data)
@@ -193,9 +198,9 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
         _transactions(tracer, range(100 * round_number, 100 * (round_number + 1)))
         newest_index = len(tracer) - 1
         for event_index in (newest_index - 70, newest_index):
-            reads_before = len(read)
+            read_count_before = len(read)
             explanation = live_reader.make_task(tracer, event_index, explain)()
-            assert len(read) <= reads_before + 1
+            assert len(read) <= read_count_before + 1
             expected_explanation = explaining._read_pieces(tracer.pieces(), event_index, explain)
             read.pop()
             assert explanation.at == event_index
@@ -355,8 +360,8 @@ async def test_an_onlooker_who_is_not_answered_says_so(
 HOLD = {"id": "late", "point": "client.request", "api": "Metadata", "action": {"do": "hold"}}
 
 
-def api_of(*peers: NodeAddress) -> ProxyApi:
-    options = ProxyOptions(bootstrap="localhost:9092", peers=peers)
+def api_of(*peer_addresses: NodeAddress) -> ProxyApi:
+    options = ProxyOptions(bootstrap="localhost:9092", peers=peer_addresses)
     return ProxyApi(FaultProxy(real_environment(), options))
 
 

@@ -152,10 +152,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         RESULTS_FILE.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
         return 0
-    different = [result for result in results if result not in kept_results()]
-    for result in different:
+    different_results = [result for result in results if result not in kept_results()]
+    for result in different_results:
         print(f"not as kept: {result}")
-    return int(bool(different))
+    return int(bool(different_results))
 
 
 if __name__ == "__main__":

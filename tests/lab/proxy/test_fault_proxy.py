@@ -112,7 +112,7 @@ def rewrite(api_key: int, version: int, frame: bytes) -> tuple[bytes, Any]:
 
 @pytest.mark.parametrize("version", registry.versions(METADATA))
 def test_metadata_leads_to_the_proxy(version: int) -> None:
-    brokers = [{"node_id": node, "host": f"kafka-{node}", "port": 9092} for node in (1, 2)]
+    brokers = [{"node_id": node_id, "host": f"kafka-{node_id}", "port": 9092} for node_id in (1, 2)]
     frame = built(METADATA, version, brokers=brokers, cluster_id="c", controller_id=1)
     _, message = rewrite(METADATA, version, frame)
     assert [(row.host, row.port) for row in message.brokers] == [
@@ -155,8 +155,8 @@ def test_a_list_of_controllers_stays_as_it_is() -> None:
 
 def endpoints(*nodes: int) -> list[dict[str, Any]]:
     return [
-        {"node_id": node, "host": f"kafka-{node}", "rack": rack}
-        for node, rack in zip(nodes, (None, "rack-a", ""), strict=False)
+        {"node_id": node_id, "host": f"kafka-{node_id}", "rack": rack}
+        for node_id, rack in zip(nodes, (None, "rack-a", ""), strict=False)
     ]
 
 
@@ -170,7 +170,7 @@ def test_endpoints_at_the_end_are_found_and_nothing_else_changes(key: int, versi
         assert addresses.ends_with_endpoints(tail) is bool(nodes)
         changed_frame, message = rewrite(key, version, frame)
         assert [(row.host, row.port) for row in message.node_endpoints] == [
-            (f"proxy-{node}", 19090 + node) for node in nodes
+            (f"proxy-{node_id}", 19090 + node_id) for node_id in nodes
         ]
         assert [row.rack for row in message.node_endpoints] == [None, "rack-a", ""][: len(nodes)]
         if not nodes:
@@ -264,16 +264,16 @@ async def test_a_cluster_that_does_not_answer_is_waited_for_where_that_is_wanted
     proxy = FaultProxy(env, ProxyOptions(bootstrap="127.0.0.1:30001", port=0, wait_ms=wait_ms))
     cluster_options = options(brokers=1)
     sim = SimCluster(env, msgspec.structs.replace(cluster_options, port=30_001))
-    starting = asyncio.get_running_loop().create_task(proxy.start())
+    starting_task = asyncio.get_running_loop().create_task(proxy.start())
     await asyncio.sleep(1)
     await sim.start()
     if wait_ms:
-        await starting
+        await starting_task
         assert proxy.cluster_id is not None
         assert [listener.node_id for listener in proxy.clients] == [1]
     else:
         with pytest.raises(ConnectionLostError, match="30001"):
-            await starting
+            await starting_task
     await proxy.stop()
     await sim.stop()
 
@@ -300,12 +300,12 @@ async def test_a_broker_that_has_not_heard_of_itself_is_asked_again_where_that_i
 async def test_between_brokers_rules_strike_and_addresses_stay(cluster: ProxiedCluster) -> None:
     """Listeners for brokers lead to the given addresses; a listener's name tells the sender."""
     image = cluster.sim.metadata.image
-    peers = tuple(
+    peer_addresses = tuple(
         NodeAddress(int(n), broker.host, broker.port) for n, broker in image.brokers.items()
     )
     proxy = FaultProxy(
         cluster.env,
-        ProxyOptions(bootstrap=cluster.sim.bootstrap, port=0, peer_port=0, peers=peers),
+        ProxyOptions(bootstrap=cluster.sim.bootstrap, port=0, peer_port=0, peers=peer_addresses),
     )
     await proxy.start()
     for rule_id, source in (("by-2", "broker/2"), ("by-3", "broker/3")):
@@ -319,7 +319,9 @@ async def test_between_brokers_rules_strike_and_addresses_stay(cluster: ProxiedC
     proxy.injector.disarm("by-2")
     _, message = await wire.answer()
     addresses_told = {(row.host, row.port) for row in message.brokers}
-    assert addresses_told == {(peer_address.host, peer_address.port) for peer_address in peers}
+    assert addresses_told == {
+        (peer_address.host, peer_address.port) for peer_address in peer_addresses
+    }
     assert proxy.injector.get("by-3").matched == 0  # type: ignore[union-attr]
     await wire.close()
     await proxy.stop()

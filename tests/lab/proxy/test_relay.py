@@ -63,7 +63,9 @@ async def test_every_answer_with_an_address_leads_to_the_proxy(cluster: ProxiedC
     wire.send(wire.metadata())
     _, message = await wire.answer()
     address_by_node = {row.node_id: (row.host, row.port) for row in message.brokers}
-    assert address_by_node == {node: cluster.proxy.clients.address(node) for node in (1, 2, 3)}
+    assert address_by_node == {
+        node_id: cluster.proxy.clients.address(node_id) for node_id in (1, 2, 3)
+    }
     await wire.close()
 
 

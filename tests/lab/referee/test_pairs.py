@@ -90,16 +90,16 @@ def kinds_on_way(way: str, design: str) -> set[str]:
 def test_both_plug_ins_of_the_page_cure_the_commit_that_is_refused(
     page_plugins: list[Path],
 ) -> None:
-    checks, ends = map(str, page_plugins)
+    checks_text, ends = map(str, page_plugins)
     assert kinds_on_way(COMPLETE, "4.4") == {WRONG_STATE}
-    assert kinds_on_way(COMPLETE, checks) == kinds_on_way(COMPLETE, ends) == set()
+    assert kinds_on_way(COMPLETE, checks_text) == kinds_on_way(COMPLETE, ends) == set()
 
 
 def test_a_commit_that_meets_a_prepared_one_is_cured_by_the_check_alone(
     page_plugins: list[Path],
 ) -> None:
-    checks, ends = map(str, page_plugins)
-    assert kinds_on_way(PREPARED, checks) == set()
+    checks_text, ends = map(str, page_plugins)
+    assert kinds_on_way(PREPARED, checks_text) == set()
     assert kinds_on_way(PREPARED, ends) == {"false-fencing (PRODUCER_FENCED)"}
 
 
@@ -194,9 +194,9 @@ def test_runs_of_a_story_that_differ_by_switches_alone_are_played_once() -> None
     _, story = find("z27")
     runs = story_runs(("z27",), designs_of("4.4", "4.4"))
     assert 0 < len(runs) <= len(story.runs)
-    assert len({(story.runs[run].mode, str(story.runs[run].settings)) for _, run in runs}) == len(
-        runs
-    )
+    assert len(
+        {(story.runs[run_name].mode, str(story.runs[run_name].settings)) for _, run_name in runs}
+    ) == len(runs)
 
 
 def test_what_a_transaction_takes_is_counted() -> None:

@@ -125,11 +125,11 @@ def test_stories_without_an_end_on_either_side_are_one_remark() -> None:
 
 
 def test_refused_commits_are_added_up() -> None:
-    runs = [
+    run_pairs = [
         seed(1, side_of(refusals={"INVALID_TXN_STATE": 2}), side_of()),
         seed(2, side_of(refusals={"INVALID_TXN_STATE": 1}), side_of(refusals={"X": 1})),
     ]
-    refusals = verdict_of(*runs).refusals
+    refusals = verdict_of(*run_pairs).refusals
     assert [(it.error, it.a, it.b) for it in refusals] == [("INVALID_TXN_STATE", 3, 0), ("X", 0, 1)]
 
 
@@ -147,16 +147,16 @@ def each_kind_of_pair() -> Verdict:
 def test_each_form_has_each_anomaly_and_its_command() -> None:
     verdict = each_kind_of_pair()
     text = "\n".join(lines_of(verdict))
-    page, comment, document = html_of(verdict), markdown_of(verdict), as_json(verdict)
+    page_text, comment, document = html_of(verdict), markdown_of(verdict), as_json(verdict)
     for kind in ("torn", "stuck", "lost"):
         assert kind in text
-        assert f"{kind} &lt;was&gt; seen" in page
+        assert f"{kind} &lt;was&gt; seen" in page_text
         assert f"{kind} &lt;was&gt; seen" in comment
     assert [it["kind"] for it in document["anomalies"]] == ["torn", "stuck", "lost"]
     assert [it["standing"] for it in document["anomalies"]] == ["brought", "cured", "left"]
     assert "A 3, B –" in text
     assert sentence_of(verdict) in text
-    assert page.startswith("<!doctype html>")
+    assert page_text.startswith("<!doctype html>")
 
 
 def test_a_command_is_understood_by_the_program() -> None:

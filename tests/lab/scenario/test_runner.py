@@ -77,7 +77,7 @@ def produce(**step_fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("steps", "field", "message"),
+    ("steps", "field_name", "message"),
     [
         ([call("begin", "Q")], "steps.0.call.who", "no actor 'Q'"),
         ([call("beginn")], "steps.0.call.do", "did you mean begin?"),
@@ -146,14 +146,16 @@ def produce(**step_fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_steps_use_what_there_is(steps: list[dict[str, Any]], field: str, message: str) -> None:
-    complaints = problems(steps)
-    assert f": {field}: " in complaints
-    assert message in complaints
+def test_steps_use_what_there_is(
+    steps: list[dict[str, Any]], field_name: str, message: str
+) -> None:
+    complaints_text = problems(steps)
+    assert f": {field_name}: " in complaints_text
+    assert message in complaints_text
 
 
 @pytest.mark.parametrize(
-    ("head", "field", "message"),
+    ("head", "field_name", "message"),
     [
         ({"runs": {"armed": {"mode": "V-", "verdict": "healthy"}}}, "runs.armed", "something else"),
         (
@@ -191,17 +193,19 @@ def test_steps_use_what_there_is(steps: list[dict[str, Any]], field: str, messag
         ({"control": "Something else."}, "control", "no step has `only: control`"),
     ],
 )
-def test_the_head_names_what_there_is(head: dict[str, Any], field: str, message: str) -> None:
-    complaints = problems([{"advance": "1s"}], **head)
-    assert f": {field}: " in complaints
-    assert message in complaints
+def test_the_head_names_what_there_is(head: dict[str, Any], field_name: str, message: str) -> None:
+    complaints_text = problems([{"advance": "1s"}], **head)
+    assert f": {field_name}: " in complaints_text
+    assert message in complaints_text
 
 
 def test_a_member_names_topics_and_partitions_that_there_are() -> None:
     actors = {"a": {"plays": "member", "group": "g"}}
-    complaints = problems([call("subscribe", "a", topics=["q"], assigned=["in-3"])], actors=actors)
-    assert "steps.0.call.topics.0: no topic 'q'" in complaints
-    assert "steps.0.call.assigned: topic in has the partitions 0 to 0" in complaints
+    complaints_text = problems(
+        [call("subscribe", "a", topics=["q"], assigned=["in-3"])], actors=actors
+    )
+    assert "steps.0.call.topics.0: no topic 'q'" in complaints_text
+    assert "steps.0.call.assigned: topic in has the partitions 0 to 0" in complaints_text
     assert "subscribe needs topics" in problems([call("subscribe", "a")], actors=actors)
 
 
@@ -222,19 +226,21 @@ def test_a_value_may_stand_twice_where_it_is_one_record_or_one_telling_has_it_on
 
 
 def test_an_application_sends_no_tombstones() -> None:
-    complaints = problems(
+    complaints_text = problems(
         [call("send", "a", partition="t-0", value=None)], actors={"a": {"plays": "application"}}
     )
-    assert "steps.0.call.value: a tombstone is sent by a wire actor or a bystander" in complaints
+    assert (
+        "steps.0.call.value: a tombstone is sent by a wire actor or a bystander" in complaints_text
+    )
 
 
 def test_a_generation_is_named_before_it_is_used() -> None:
     actors = {"P": {"plays": "wire"}, "a": {"plays": "member", "group": "g"}}
     commit = call("commit-offsets", member="a", generation="old")
     poll = call("poll", "a", generation=3)
-    complaints = problems([commit, poll], actors=actors)
-    assert "steps.0.call.generation: no step before names 'old'" in complaints
-    assert "steps.1.call.generation: expected a name for the generation" in complaints
+    complaints_text = problems([commit, poll], actors=actors)
+    assert "steps.0.call.generation: no step before names 'old'" in complaints_text
+    assert "steps.1.call.generation: expected a name for the generation" in complaints_text
 
 
 GHOST = [

@@ -57,7 +57,7 @@ def test_the_scenarios_that_come_along_are_in_order(scenario: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old_text", "new_text", "field", "message"),
+    ("old_text", "new_text", "field_name", "message"),
     [
         ("title: A", "titel: A", "titel", "did you mean title?"),
         (
@@ -70,7 +70,7 @@ def test_the_scenarios_that_come_along_are_in_order(scenario: Any) -> None:
     ],
 )
 def test_a_wrong_file_is_refused_with_file_line_and_field(
-    old_text: str, new_text: str, field: str, message: str
+    old_text: str, new_text: str, field_name: str, message: str
 ) -> None:
     assert old_text in TEXT
     line = next(number for number, line in enumerate(TEXT.splitlines(), 1) if old_text in line)
@@ -78,7 +78,7 @@ def test_a_wrong_file_is_refused_with_file_line_and_field(
     complaints_of_line = [
         complaint
         for complaint in complaints
-        if complaint.startswith(f"story.yaml:{line}: {field}: ")
+        if complaint.startswith(f"story.yaml:{line}: {field_name}: ")
     ]
     assert any(message in complaint for complaint in complaints_of_line), complaints
 
@@ -165,10 +165,10 @@ def test_fields_are_taken_in_both_spellings_and_told_with_their_line() -> None:
 def test_yaml_that_means_more_than_it_says_is_refused_at_once(bomb_name: str) -> None:
     text, message = BOMBS[bomb_name]
     began = time.process_time()
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         read("f", text)
     assert time.process_time() - began < 10
-    assert str(refusal.value).startswith(message)
+    assert str(error_info.value).startswith(message)
 
 
 def test_a_text_that_libyaml_can_t_take_is_refused_in_words() -> None:
@@ -178,9 +178,9 @@ def test_a_text_that_libyaml_can_t_take_is_refused_in_words() -> None:
 
 @pytest.mark.slow
 def test_every_scenario_that_comes_along_is_found_by_name_and_by_each_alias() -> None:
-    scenarios = catalog.scenarios()
-    assert scenarios
-    for path, scenario in scenarios.items():
+    scenario_by_path = catalog.scenarios()
+    assert scenario_by_path
+    for path, scenario in scenario_by_path.items():
         assert path.stem == scenario.name
         for name in (scenario.name, *scenario.aliases, scenario.name.upper()):
             assert catalog.find(name) == (path, scenario)
@@ -510,9 +510,9 @@ def test_what_was_done_to_a_run_becomes_steps_where_it_was_done() -> None:
     assert read_scenario.steps[1].call.who == "reader"
     assert read_scenario.steps[-1].advance == 300_000
     assert len(read_scenario.steps) == 15
-    for take in ("armed", "disarmed"):
+    for take_name in ("armed", "disarmed"):
         assert run_in_virtual_time(
-            ScenarioRun(scenario=read_scenario, run="V-", take=take)
+            ScenarioRun(scenario=read_scenario, run="V-", take=take_name)
         ).as_declared
 
 
@@ -574,9 +574,9 @@ MISTAKES = {
 
 
 def mistakes_in(text: str) -> list[str]:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         read("bad.yaml", text)
-    return str(refusal.value).splitlines()
+    return str(error_info.value).splitlines()
 
 
 def test_the_story_of_the_mistakes_has_none() -> None:
@@ -633,8 +633,10 @@ def test_a_failure_names_the_first_answer_of_a_call_in_the_background() -> None:
 
 
 def test_the_page_has_every_kind_of_actor() -> None:
-    page = (Path(txnsim_lab.__file__).parents[2] / "docs/writing-scenarios.md").read_text("utf-8")
-    table = page[page.index("| `plays` | What it is") :].partition("\n\n")[0]
+    page_text = (Path(txnsim_lab.__file__).parents[2] / "docs/writing-scenarios.md").read_text(
+        "utf-8"
+    )
+    table = page_text[page_text.index("| `plays` | What it is") :].partition("\n\n")[0]
     kinds = {line.split("`")[1] for line in table.splitlines()[2:]}
     assert kinds == set(get_args(Actor.model_fields["plays"].annotation))
 

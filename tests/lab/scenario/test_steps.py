@@ -95,7 +95,7 @@ def test_what_is_held_goes_on_when_it_is_released_and_is_awaited() -> None:
         {"await": {"call": "r1", "offset": 0}},
         call("commit"),
     ]
-    armed_result, disarmed_result = play_steps(steps), play_steps(steps, take="disarmed")
+    armed_result, disarmed_result = play_steps(steps), play_steps(steps, take_name="disarmed")
     assert armed_result.as_declared
     assert disarmed_result.as_declared
     assert "hold Produce of P" in sentences(armed_result)
@@ -294,9 +294,9 @@ def test_an_offset_is_expected_likewise() -> None:
 @pytest.mark.slow
 def test_transactions_follow_one_another() -> None:
     steps = [call("init-producer-id"), *transaction("r1"), *transaction("r2", end="abort")]
-    for run in ("V-", "V+", "TV2", "TV2+"):
-        result = play_steps(steps, run_name=run)
-        assert result.as_declared, (run, result.verdict)
+    for run_name in ("V-", "V+", "TV2", "TV2+"):
+        result = play_steps(steps, run_name=run_name)
+        assert result.as_declared, (run_name, result.verdict)
 
 
 def test_what_runs_expect_does_not_hold_for_a_control() -> None:
@@ -478,9 +478,9 @@ def test_a_flush_that_does_not_return_is_expected_to_have_no_answer() -> None:
 def test_an_expectation_is_of_a_partition_a_group_or_a_call(
     expectation: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         small([{"expect": expectation}])
-    assert message in str(refusal.value)
+    assert message in str(error_info.value)
 
 
 # ``cluster_steps``

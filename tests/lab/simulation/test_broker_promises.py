@@ -508,16 +508,19 @@ def test_a_marker_is_replicated_when_all_in_sync_have_it_whatever_the_watermark(
 
 
 @pytest.mark.parametrize(
-    ("offset", "lag", "is_early"), [(3, 1, True), (3, 0, False), (2, 1, False), (-1, 1, False)]
+    ("offset", "offset_lag", "is_early"),
+    [(3, 1, True), (3, 0, False), (2, 1, False), (-1, 1, False)],
 )
-def test_a_position_is_told_when_it_is_replicated(offset: int, lag: int, is_early: bool) -> None:
+def test_a_position_is_told_when_it_is_replicated(
+    offset: int, offset_lag: int, is_early: bool
+) -> None:
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)
         topic = cluster.sim.metadata.image.topics[CONSUMER_OFFSETS_TOPIC]
         home_partition = TopicPartition(
             CONSUMER_OFFSETS_TOPIC, partition_for("g", len(topic.partitions))
         )
-        leader(cluster, home_partition).replicas.led[home_partition].high_watermark -= lag
+        leader(cluster, home_partition).replicas.led[home_partition].high_watermark -= offset_lag
         position = Position(topic=ORDERS_0.topic, partition=ORDERS_0.partition, offset=offset)
         read = PositionsRead(at_ms=1, who="monitor", group="g", positions=(position,))
         kinds_found = [

@@ -108,9 +108,9 @@ def test_an_id_of_one_user_is_old_before_its_first_transaction() -> None:
     aged_track_count = 0
     for plan in having("long-lived-ids"):
         for track in plan.tracks:
-            aged = [act for act in track.acts if act.habit == "long-lived-ids"]
-            if aged:
-                assert track.acts[0] is aged[0]
+            aged_acts = [act for act in track.acts if act.habit == "long-lived-ids"]
+            if aged_acts:
+                assert track.acts[0] is aged_acts[0]
                 aged_track_count += 1
     assert aged_track_count > 5
     plan = next(plan for plan in having("long-lived-ids") if acts_of_habit(plan, "long-lived-ids"))
@@ -169,11 +169,11 @@ def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
 @pytest.mark.costly
 def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> None:
     errors: set[str] = set()
-    joined = [
+    joined_plans = [
         plan for plan in having(JOINT_PRODUCE_FEATURE) if acts_of_habit(plan, JOINT_PRODUCE_FEATURE)
     ]
-    assert len(joined) > len(SEEDS) / 25
-    for plan in joined:
+    assert len(joined_plans) > len(SEEDS) / 25
+    for plan in joined_plans:
         values: list[str] = []
         for act in acts_of_habit(plan, JOINT_PRODUCE_FEATURE):
             call = act.step["call"]
@@ -186,7 +186,7 @@ def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> Non
             assert len(leaders) == 1
             values += [call["value"], *call["beside"].values()]
         assert len({*values}) == len(values)
-    for plan in joined[:6]:
+    for plan in joined_plans[:6]:
         errors |= {*answers(play(plan), JOINT_PRODUCE_FEATURE, plan)}
     assert "NONE" in errors
 

@@ -171,12 +171,12 @@ def test_the_newest_coordinator_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("instance", "holder", "is_replaced"),
+    ("instance_id", "holder", "is_replaced"),
     [("i", "n", True), ("i", "m", False), ("other", "n", False), (None, "n", False)],
 )
-def test_who_was_replaced(instance: str | None, holder: str, is_replaced: bool) -> None:
+def test_who_was_replaced(instance_id: str | None, holder: str, is_replaced: bool) -> None:
     group_member = member("m", T0)
-    group_member.metadata = GroupMetadata(generation=2, member_id="m", instance_id=instance)
+    group_member.metadata = GroupMetadata(generation=2, member_id="m", instance_id=instance_id)
     group = ClassicGroup("g", now_ms=0)
     group.static_members["i"] = holder
     asked_call = Call.model_validate({"who": "m", "do": "commit-offsets"})

@@ -26,10 +26,10 @@ def test_a_commit_without_a_leader_is_found_as_4_3_and_not_as_4_2() -> None:
 
 def test_what_was_done_and_answered_is_told() -> None:
     played_run = play(leaderless_plan())
-    commits = [act for act in played_run.acts if act.step.get("call", {}).get("do") == "commit"]
-    assert [commit_act.error for commit_act in commits] == ["NONE", "NONE"]
-    assert commits[0].leaders["t-0"] == 0  # nobody leads it
-    assert commits[0].states == {"p": "Ongoing"}
+    commit_acts = [act for act in played_run.acts if act.step.get("call", {}).get("do") == "commit"]
+    assert [commit_act.error for commit_act in commit_acts] == ["NONE", "NONE"]
+    assert commit_acts[0].leaders["t-0"] == 0  # nobody leads it
+    assert commit_acts[0].states == {"p": "Ongoing"}
     assert played_run.cells[CoverageCell("Ongoing", "commit", "NONE")] == 2
     assert played_run.cells[CoverageCell("", "cluster kill", "NONE")] == 1
     assert played_run.virtual_ms > 30_000

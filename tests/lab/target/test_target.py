@@ -93,7 +93,7 @@ def tell_story(
     scenario: Scenario,
     *,
     run_name: str = "V-",
-    take: str = "armed",
+    take_name: str = "armed",
     prefix: str = PREFIX,
     is_looked_at: bool = True,
     faults: Sequence[FaultRule] = (),
@@ -116,7 +116,7 @@ def tell_story(
         for fault_rule in faults:
             proxied_cluster.sim.injector.arm(fault_rule)
         own_scenario = with_prefixed_names(scenario, prefix)
-        scenario_run = ScenarioRun(scenario=own_scenario, run=run_name, take=take)
+        scenario_run = ScenarioRun(scenario=own_scenario, run=run_name, take=take_name)
         target = target_of(
             own_scenario,
             proxied_cluster.env,
@@ -125,8 +125,8 @@ def tell_story(
             processes=Brokers(proxied_cluster.sim),
         )
 
-        def left(lines: list[Leftover]) -> None:
-            recorded_story.left = lines
+        def left(leftovers: list[Leftover]) -> None:
+            recorded_story.left = leftovers
 
         casts = casts_of(scenario_run, Casting(player="own"))
         recorded_story.result = await run_on(
@@ -366,10 +366,13 @@ def assert_as_declared(ended_story: StoryResult) -> None:
     assert ended_story.result.as_declared, ended_story.result.verdict
 
 
-@pytest.mark.parametrize("take", ["armed", "disarmed", "control"])
-def test_a_held_request_makes_the_hang_that_the_story_declares(take: str) -> None:
+@pytest.mark.parametrize("take_name", ["armed", "disarmed", "control"])
+def test_a_held_request_makes_the_hang_that_the_story_declares(take_name: str) -> None:
     ended_story = tell_story(
-        find("z01")[1], take=take, level=0, transaction_partition_verification_enable=False
+        find("z01")[1],
+        take_name=take_name,
+        level=0,
+        transaction_partition_verification_enable=False,
     )
     assert_as_declared(ended_story)
     assert ended_story.left == []
@@ -688,9 +691,9 @@ class Care:
         for key in keys:
             await self.producer.send(T0.topic, T0.partition, b"value", key=key.encode())
 
-    async def took_ms(self, doing: Awaitable[None]) -> float:
+    async def took_ms(self, doing_awaitable: Awaitable[None]) -> float:
         began_ms = self.clock.monotonic_ms()
-        await doing
+        await doing_awaitable
         return self.clock.monotonic_ms() - began_ms
 
 

@@ -134,9 +134,15 @@ def test_what_is_held_of_it_is_part_of_the_evidence(
 
 
 def test_share_groups_that_get_nothing_are_named() -> None:
-    def share(group: str, isolation: str, tp: str = "t-0") -> tuple[object, ...]:
+    def share(group: str, isolation: str, partition_name: str = "t-0") -> tuple[object, ...]:
         share_state = {"start": 0, "next": 0, "held": [], "isolation": isolation}
-        return ("broker/1", "share.load", (), "", {"group": group, "tp": tp, **share_state})
+        return (
+            "broker/1",
+            "share.load",
+            (),
+            "",
+            {"group": group, "tp": partition_name, **share_state},
+        )
 
     recording = small(
         NODES,

@@ -67,7 +67,7 @@ def test_a_sentence_of_another_shape_is_a_step_without_text() -> None:
 
 def test_two_runs_differ_first_where_one_hangs() -> None:
     left_recording, right_recording = (
-        recording_of_run("z01", run, "armed") for run in ("V-", "TV2")
+        recording_of_run("z01", run_name, "armed") for run_name in ("V-", "TV2")
     )
     compared = run_difference(left_recording, right_recording)
     assert all(row.left is None or row.right is None or row.text for row in compared.rows)

@@ -174,13 +174,13 @@ def test_readers_that_wait_are_told_and_so_is_none() -> None:
         assert partition(cluster).readers == ()
         committed_level = IsolationLevel.READ_COMMITTED
         async with cluster.client("reader") as reader:
-            waiting_fetch = cluster.env.tasks.spawn(
+            waiting_fetch_task = cluster.env.tasks.spawn(
                 fetch(reader, "orders", 0, 0, isolation=committed_level, max_wait_ms=5_000),
                 name="reader",
             )
             await asyncio.sleep(0.1)
             assert partition(cluster).readers == ("reader",)
-            await waiting_fetch
+            await waiting_fetch_task
         assert partition(cluster).readers == ()
 
     run(story)

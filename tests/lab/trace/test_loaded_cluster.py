@@ -76,17 +76,17 @@ async def look(cluster: Cluster) -> ClientView:
         ("high watermark", LATEST_TIMESTAMP, IsolationLevel.READ_UNCOMMITTED),
         ("last stable", LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED),
     ):
-        offsets_found = await list_offsets(
+        offsets_found_by_partition = await list_offsets(
             cluster, dict.fromkeys(PARTITIONS, timestamp), isolation=isolation
         )
         ends[name] = {
             partition: offset.offset
-            for partition, offset in offsets_found.items()
+            for partition, offset in offsets_found_by_partition.items()
             if not isinstance(offset, ClientError)
         }
     description_by_id = await admin.describe_transactions((*TRANSACTIONAL_IDS, "ghost"))
-    producers = await admin.describe_producers(PARTITIONS)
-    hanging = await admin.find_hanging(now_ms=cluster.clock.now_ms())
+    producers_by_partition = await admin.describe_producers(PARTITIONS)
+    hanging_transactions = await admin.find_hanging(now_ms=cluster.clock.now_ms())
     return ClientView(
         ends=ends,
         records={
@@ -99,7 +99,7 @@ async def look(cluster: Cluster) -> ClientView:
         },
         producers={
             partition: tuple(sorted(producers_told, key=lambda producer: producer.producer_id))
-            for partition, producers_told in producers.items()
+            for partition, producers_told in producers_by_partition.items()
             if not isinstance(producers_told, ClientError)
         },
         transactions={
@@ -110,19 +110,21 @@ async def look(cluster: Cluster) -> ClientView:
         hanging=tuple(
             sorted(
                 (open_transaction.partition, open_transaction.producer.txn_start_offset or 0)
-                for open_transaction in hanging
+                for open_transaction in hanging_transactions
             )
         ),
     )
 
 
 async def read_partitions(
-    cluster: Cluster, isolation: IsolationLevel, upto: dict[TopicPartition, int]
+    cluster: Cluster, isolation: IsolationLevel, upto_by_partition: dict[TopicPartition, int]
 ) -> dict[TopicPartition, Read]:
     records_by_partition: dict[TopicPartition, Read] = {partition: [] for partition in PARTITIONS}
     async with Consumer(cluster, isolation=isolation) as consumer:
         await consumer.assign(PARTITIONS)
-        while any(consumer.positions[partition] < upto[partition] for partition in PARTITIONS):
+        while any(
+            consumer.positions[partition] < upto_by_partition[partition] for partition in PARTITIONS
+        ):
             for record in await consumer.poll():
                 records_by_partition[record.partition].append(
                     (record.offset, record.key, (record.value or b"")[-20:])

@@ -144,13 +144,15 @@ class DrawnRun:
             await self.cluster.sim.kill_broker(self.random.choice(running_brokers))
 
     async def start(self, _app_cluster: Cluster) -> None:
-        down = [
+        down_broker_ids = [
             broker_id
             for broker_id, member in self.cluster.sim.members.items()
             if member.state is MemberLifeState.DOWN
         ]
-        if down:
-            self.cluster.env.tasks.spawn(self._start(self.random.choice(down)), name="start")
+        if down_broker_ids:
+            self.cluster.env.tasks.spawn(
+                self._start(self.random.choice(down_broker_ids)), name="start"
+            )
 
     async def _start(self, broker_id: BrokerId) -> None:
         try:

@@ -26,8 +26,8 @@ def words(*events: tuple[object, ...]) -> PictureWords:
     return words_of(FollowedTrace.of_recording(small(NODES, *events)))
 
 
-def row(node: str, kind: str, payload: dict[str, Any]) -> tuple[object, ...]:
-    return (node, kind, (), "", payload)
+def row(node_name: str, kind: str, payload: dict[str, Any]) -> tuple[object, ...]:
+    return (node_name, kind, (), "", payload)
 
 
 @pytest.mark.parametrize(

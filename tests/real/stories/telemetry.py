@@ -128,10 +128,10 @@ def _match_clients(player: FramePlayer) -> None:
         ),
         start=40,
     ):
-        mark = f"mark.{number}"
+        mark_text = f"mark.{number}"
         _subscribe(player, "chosen", {"metrics": "yes", "match": match})
-        _subscribe(player, "mark", {"metrics": mark})
-        _until_wanted(player, _client(39), {mark}.issubset)
+        _subscribe(player, "mark", {"metrics": mark_text})
+        _until_wanted(player, _client(39), {mark_text}.issubset)
         player.reconnect(client_id=client_id)
         player.ask_unrecorded("ApiVersions", 3, **_software("differ", "1.2"))
         answer = player.ask_unrecorded(GET, 0, client_instance_id=_client(number))

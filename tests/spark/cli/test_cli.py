@@ -132,11 +132,11 @@ def test_events_are_lines_of_json_and_alerts_are_kept(
     event_printer.print_event(AlertChanged(alert=ALERT, connector_lag=0))
     event_printer.print_event(AlertChanged(alert=ALERT, connector_lag=None))
     event_printer.print_event(NotProbed(place_text="t-1", error="no leader"))
-    out, err = capsys.readouterr()
-    batch, alert, _ = map(json.loads, out.splitlines())
+    output, error_output = capsys.readouterr()
+    batch, alert, _ = map(json.loads, output.splitlines())
     assert batch == {"event": "batch", "batch": 2, "rows": 5, "offsets": {"t": {"0": 5}}}
     assert (alert["event"], alert["producer_id"], alert["connector_lag"]) == ("raised", 7, 0)
-    assert err == "t-1 could not be asked: no leader\n"
+    assert error_output == "t-1 could not be asked: no leader\n"
     assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == [ALERT.id] * 2
 
 
@@ -144,9 +144,9 @@ def test_people_are_told_in_sentences(capsys: pytest.CaptureFixture[str]) -> Non
     event_printer = EventPrinter(as_json=False, alerts_file=None)
     event_printer.print_event(BatchWritten(batch_id=2, row_count=5, offsets={}))
     event_printer.print_event(AlertChanged(alert=ALERT, connector_lag=0))
-    batch, alert = capsys.readouterr().out.splitlines()
+    batch, alert_name = capsys.readouterr().out.splitlines()
     assert batch == "batch 2: 5 records"
-    assert alert == f"{ALERT.sentence} (Spark's connector reports a lag of 0)"
+    assert alert_name == f"{ALERT.sentence} (Spark's connector reports a lag of 0)"
 
 
 class FakeSpark:

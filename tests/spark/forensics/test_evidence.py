@@ -200,9 +200,9 @@ def test_damage_weighs_more_than_what_is_missing() -> None:
 
 
 def known_coordinators(has_entry: bool = True, **values: object) -> Coordinators:
-    entries = [CoordinatorEntry(newest_record=EMPTY)] if has_entry else []
+    coordinator_entries = [CoordinatorEntry(newest_record=EMPTY)] if has_entry else []
     all_coordinators = coordinators_of(
-        entries, forgotten_id_by_producer={}, partitions_on_disk=[0, 1]
+        coordinator_entries, forgotten_id_by_producer={}, partitions_on_disk=[0, 1]
     )
     return msgspec.structs.replace(all_coordinators, **values)
 

@@ -176,8 +176,8 @@ def test_no_more_segments_are_read_than_a_time_needs(tmp_path: Path, driver: Log
     """Closed segments whose greatest timestamp is older are not opened."""
     for _ in range(3):
         driver.now += 10 * MINUTE
-        driver.txn(0, pid=9)
-        driver.end(committed=True, pid=9)
+        driver.txn(0, producer_id=9)
+        driver.end(committed=True, producer_id=9)
         for _ in range(4):
             driver.append(plain(timestamp=driver.now))
     replica = BrokerDir(tmp_path / "b").replica(driver)
@@ -253,8 +253,8 @@ def test_a_torn_tail_is_told_and_not_counted(tmp_path: Path, driver: LogDriver) 
     report = report_on(broker.path)
     end = driver.log.log_end_offset - 1
     # What was below the high watermark is lost, unless the checkpoint is older than that.
-    (problem,) = report.source.problems
-    assert problem.endswith(
+    (problem_text,) = report.source.problems
+    assert problem_text.endswith(
         f"orders-0: the log ends at offset {end}, below its high watermark {end + 1}"
     )
     checkpoint_file = broker.path / names.FileName.HIGH_WATERMARKS
@@ -344,9 +344,9 @@ def test_the_files_of_an_advanced_clock_are_one_line_with_the_time_to_ask_for(
         stamp = (newest_ms - number * 1_000) / 1_000
         os.utime(file, (stamp, stamp))
     report = report_on(broker.path, as_of_ms=None, now_ms=NOW + MINUTE)
-    (problem,) = report.source.problems
+    (problem_text,) = report.source.problems
     newest_text = time_text(newest_ms + 999)
-    assert problem.endswith(f"other files: --as-of {newest_text} takes them")
+    assert problem_text.endswith(f"other files: --as-of {newest_text} takes them")
     later_report = report_on(broker.path, as_of_ms=time_ms_of(newest_text), now_ms=NOW + MINUTE)
     assert later_report.source.problems == ()
     assert only_finding(later_report).verdict is OpenTxnStatus.HANGING

@@ -651,7 +651,7 @@ class Session:
 
 
 @pytest.mark.parametrize(
-    ("time", "expected"),
+    ("time", "expected_number"),
     [
         (None, None),
         (1_700_000_000_000, 1_700_000_000_000),
@@ -663,7 +663,7 @@ class Session:
 )
 def test_a_time_is_given_in_many_ways(
     time: datetime | int | str | None,
-    expected: int | None,
+    expected_number: int | None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -679,7 +679,7 @@ def test_a_time_is_given_in_many_ways(
     with pytest.raises(BadInputError, match="looked"):
         find_hanging(Session(), str(tmp_path), as_of=time)  # type: ignore[arg-type]  # - a stand-in
     (finding,) = search_times
-    assert getattr(finding, "as_of_ms") == expected  # noqa: B009 - of an object
+    assert getattr(finding, "as_of_ms") == expected_number  # noqa: B009 - of an object
     assert getattr(finding, "paths") == (tmp_path,)  # noqa: B009 - of an object
 
 

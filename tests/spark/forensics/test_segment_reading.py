@@ -141,14 +141,14 @@ def in_many_segments(log_dir: Path, *, is_clean: bool) -> list[Path]:
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_sections_tell_what_the_whole_tells(tmp_path: Path, *, is_clean: bool) -> None:
     paths = in_many_segments(tmp_path, is_clean=is_clean)
-    whole_read, read_apart, rereads = both(tmp_path)
+    whole_read, read_apart, reread_count = both(tmp_path)
     assert whole_read == read_apart
     assert whole_read.open_txn_by_producer
-    assert not rereads
+    assert not reread_count
     cut(paths[-1], paths[-1].stat().st_size - 3)  # as a killed broker leaves it
-    whole_read, read_apart, rereads = both(tmp_path)
+    whole_read, read_apart, reread_count = both(tmp_path)
     assert whole_read == read_apart
-    assert rereads == is_clean
+    assert reread_count == is_clean
     assert (whole_read.notes.cut_off is None) is is_clean
 
 
@@ -161,7 +161,7 @@ def test_one_flipped_bit_is_told_alike(tmp_path: Path, step: int, *, is_clean: b
     next section begins.
     """
     paths = in_many_segments(tmp_path, is_clean=is_clean)
-    alike_count = rereads = 0
+    alike_count = reread_count = 0
     for path in paths[:1] + paths[-2:]:
         file_bytes = path.read_bytes()
         for position in range(0, len(file_bytes), step):
@@ -169,10 +169,10 @@ def test_one_flipped_bit_is_told_alike(tmp_path: Path, step: int, *, is_clean: b
             whole_read, read_apart, twice = both(tmp_path)
             assert whole_read == read_apart, (path, position)
             alike_count += not twice
-            rereads += bool(twice)
+            reread_count += bool(twice)
         path.write_bytes(file_bytes)
     assert alike_count
-    assert rereads
+    assert reread_count
 
 
 @pytest.mark.slow
@@ -310,9 +310,9 @@ def driver() -> LogDriver:
     """A log of several segments; producer 7 has a transaction open since offset 4."""
     log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=300))
     log_driver.txn(0)
-    log_driver.txn(0, pid=8)
+    log_driver.txn(0, producer_id=8)
     log_driver.end(committed=True)
-    log_driver.end(committed=True, pid=8)
+    log_driver.end(committed=True, producer_id=8)
     log_driver.txn(1)
     for _ in range(6):
         log_driver.append(plain())
@@ -410,9 +410,9 @@ def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
     last_snapshot_file.write_bytes(b"\0\1nonsense...")
     snapshot_look = ReplicaLook(broker.stop())
     assert snapshot_look.unread == snapshot_look.segments[-1:]
-    (problem,) = snapshot_look.problems
-    assert problem.startswith(f"{last_snapshot_file}: a producer snapshot with CRC")
-    assert problem.endswith("; an older one is taken")
+    (problem_text,) = snapshot_look.problems
+    assert problem_text.startswith(f"{last_snapshot_file}: a producer snapshot with CRC")
+    assert problem_text.endswith("; an older one is taken")
 
 
 def test_without_snapshots_every_segment_is_left(broker: BrokerDir, driver: LogDriver) -> None:
@@ -482,7 +482,7 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     driver.txn(0, count=2)
     driver.end(committed=True, coordinator_epoch=4)
     driver.txn(2)
-    driver.txn(0, pid=99)
+    driver.txn(0, producer_id=99)
     broker_dir = BrokerDir(tmp_path / "broker-1", 1)
     broker_dir.replica(driver)
     broker_dir.stop()
@@ -517,11 +517,11 @@ def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> 
     orders_partition = TopicPartition("orders", 0)
     broker_dir = BrokerDir(tmp_path / "broker-1", 1)
     broker_dir.coordinator(
-        move("Ongoing", orders_partition, pid=7),
-        move("PrepareCommit", orders_partition, pid=7),
-        move("CompleteCommit", pid=7),
-        move("PrepareAbort", orders_partition, name="other", pid=8),
-        move("Ongoing", orders_partition, name="gone", pid=9),
+        move("Ongoing", orders_partition, producer_id=7),
+        move("PrepareCommit", orders_partition, producer_id=7),
+        move("CompleteCommit", producer_id=7),
+        move("PrepareAbort", orders_partition, name="other", producer_id=8),
+        move("Ongoing", orders_partition, name="gone", producer_id=9),
         Tombstone(transactional_id=TransactionalId("gone")),
     )
     log_dir = broker_dir.kill()

@@ -30,7 +30,7 @@ def record(
     *partitions: TopicPartition,
     at_ms: int = 0,
     epoch: int = 0,
-    pid: int = 7,
+    producer_id: int = 7,
 ) -> CoordinatorRecord:
     return CoordinatorRecord(
         brokers=(1,),
@@ -38,7 +38,7 @@ def record(
         offset=offset,
         timestamp_ms=at_ms or 10 * offset,
         state=state,
-        producer_id=-1 if state is None else pid,
+        producer_id=-1 if state is None else producer_id,
         producer_epoch=-1 if state is None else epoch,
         partitions=partitions,
         start_timestamp_ms=10,
@@ -132,10 +132,10 @@ def test_partitions_epochs_and_ids_are_told_as_they_change() -> None:
         record(2, "Ongoing", ORDERS, PAYMENTS),
         record(3, "PrepareAbort", ORDERS, PAYMENTS, epoch=1),
         record(4, "CompleteAbort", epoch=1),
-        record(5, "Empty", epoch=0, pid=8),
-        record(6, "Empty", epoch=0, pid=8),
+        record(5, "Empty", epoch=0, producer_id=8),
+        record(6, "Empty", epoch=0, producer_id=8),
         record(7, None),
-        record(8, "Empty", pid=9),
+        record(8, "Empty", producer_id=9),
     )
     timeline = timeline_of("app", records, [])
     assert [text for _, text in event_lines(timeline)][2:] == [
@@ -171,8 +171,8 @@ def test_each_marker_of_an_epoch_has_its_own_decision() -> None:
         record(3, "PrepareCommit", ORDERS, at_ms=50),
     )
     repeated_txn = stay(None, 8, at_ms=51)
-    stays = [stay(1, 3, at_ms=50, committed=False), stay(5, 7, at_ms=50), repeated_txn]
-    timeline = timeline_of("app", records, stays)
+    partition_txns = [stay(1, 3, at_ms=50, committed=False), stay(5, 7, at_ms=50), repeated_txn]
+    timeline = timeline_of("app", records, partition_txns)
     assert timeline.disagreements == ()
     afters = [event.after_decision_ms for event in timeline.events if event.event == "marker"]
     assert afters == [0, 0, 1]
@@ -232,7 +232,7 @@ def test_what_is_open_is_told() -> None:
             ["is not among those of the transaction (Ongoing)", "no marker"],
         ),
         (
-            [*STORY, record(9, "Empty", pid=8)],
+            [*STORY, record(9, "Empty", producer_id=8)],
             OPEN,
             ["the coordinator has producer 8 epoch 0, Empty", "no marker"],
         ),
@@ -282,7 +282,7 @@ PLACE = ("log_dir", "broker", "topic", "partition", "producer_id")
 def test_a_row_per_transaction_of_each_replica(tmp_path: Path) -> None:
     driver = LogDriver()
     driver.txn(0, count=2)
-    driver.txn(0, pid=99)
+    driver.txn(0, producer_id=99)
     driver.end(committed=True)
     driver.end(committed=True)
     driver.txn(2)

@@ -151,10 +151,10 @@ class Story:
         """Copy the log directories as an operator does: while the brokers run, after a checkpoint
         of their high watermarks.
         """
-        ends = self._ends()
+        end_by_partition = self._ends()
         wait_for(
             lambda: [self._noted_high_watermarks(home) for home in self._kafka.homes],
-            lambda noted: all(match.items() >= ends.items() for match in noted),
+            lambda noted: all(match.items() >= end_by_partition.items() for match in noted),
             "high watermarks to be noted",
         )
         shutil.rmtree(self._desk.scratch / "copies", ignore_errors=True)
@@ -197,8 +197,8 @@ def tell() -> tuple[dict[str, str], int]:
     transaction.
     """
     kafka = ApacheKafka(brokers=len(BROKERS), properties=PROPERTIES, jvm_options=JVM)
-    with kafka, tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch:
-        story = Story(kafka, Path(scratch))
+    with kafka, tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch_path:
+        story = Story(kafka, Path(scratch_path))
         story.happen()
         return story.ask(), story.start_offset
 

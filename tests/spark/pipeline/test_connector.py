@@ -89,11 +89,11 @@ async def _fill_topics(admin: Admin) -> int:
     plain_producer = Producer(cluster)
     async with Producer(cluster, transactional_id="reads") as producer:
         await producer.init_transactions()
-        for record_values, commit in ((["a0", "a1"], True), (["b0"], False), (["c0"], True)):
+        for record_values, is_commit in ((["a0", "a1"], True), (["b0"], False), (["c0"], True)):
             producer.begin()
             for record_value in record_values:
                 await send(producer, 0, record_value)
-            await (producer.commit() if commit else producer.abort())
+            await (producer.commit() if is_commit else producer.abort())
     # Its connections are closed without a word, so that its transaction stays open.
     holding_producer = Producer(cluster, transactional_id="holder", transaction_timeout_ms=900_000)
     await holding_producer.init_transactions()

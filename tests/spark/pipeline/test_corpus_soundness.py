@@ -100,9 +100,9 @@ def test_a_life_has_all_transactions_that_ended(
         for violation in timeline.open
     }
     assert firsts == {(*span.place, span.first_offset) for _, span in spans} | open_offsets
-    decisions = [event for event in timeline.events if event.source == "coordinator"]
+    decision_events = [event for event in timeline.events if event.source == "coordinator"]
     for committed in (True, False):
-        decided_count = sum(event.committed is committed for event in decisions)
+        decided_count = sum(event.committed is committed for event in decision_events)
         assert decided_count >= sum(
             _has_decision(violation) and violation.committed is committed
             for violation in finished_transactions

@@ -228,11 +228,11 @@ def test_what_can_not_be_read_is_named_and_passed_by(
 ) -> None:
     of_search, of_verify = UNREADABLE[request.node.callspec.id]
     problems = report_on(log_dir).source.problems
-    assert of_search is None or any(of_search in problem for problem in problems)
-    unreadable = [
+    assert of_search is None or any(of_search in problem_text for problem_text in problems)
+    unreadable_violations = [
         variant for variant in found_in(log_dir) if variant.rule is Invariant.UNREADABLE_FILE
     ]
-    assert of_verify in [variant.found for variant in unreadable]
+    assert of_verify in [variant.found for variant in unreadable_violations]
     is_beside = of_search is None or ".snapshot" in of_search  # of describe: it reads the oldest
     assert main(["logs", "describe", "--json", str(log_dir)]) == (0 if is_beside else 4)
     topics = {variant["topic"] for variant in json.loads(capsys.readouterr().out)}
@@ -275,7 +275,7 @@ def test_the_command_says_why_it_tells_none(
 def test_a_time_in_the_future_is_named_and_not_used(log_dir: Path) -> None:
     report = report_on(log_dir, as_of_ms=None)
     assert report.as_of_ms <= ASKED_MS
-    assert any("a time in the future" in problem for problem in report.source.problems)
+    assert any("a time in the future" in problem_text for problem_text in report.source.problems)
 
 
 # The compiled walk, here and on Spark
@@ -422,9 +422,9 @@ def errors_in(log_dir: Path) -> list[Violation]:
     ]
 
 
-@pytest.mark.parametrize("stage", ["clean", "killed"])
-def test_what_a_real_broker_left_is_sound(kept_stages: Path, stage: str) -> None:
-    assert errors_in(kept_stages / stage) == []
+@pytest.mark.parametrize("stage_name", ["clean", "killed"])
+def test_what_a_real_broker_left_is_sound(kept_stages: Path, stage_name: str) -> None:
+    assert errors_in(kept_stages / stage_name) == []
 
 
 @pytest.mark.slow
@@ -434,9 +434,9 @@ def test_what_a_real_broker_left_is_sound(kept_stages: Path, stage: str) -> None
 def test_a_control_record_of_an_unknown_type_is_an_error(
     kept_stages: Path, tmp_path: Path, variant_name: str
 ) -> None:
-    errors = errors_in(make_variant(VARIANTS[variant_name], kept_stages, tmp_path / "b"))
-    assert Invariant.UNREADABLE_MARKER in {error.rule for error in errors}
-    (error,) = [error for error in errors if error.rule is Invariant.UNREADABLE_MARKER]
+    violations = errors_in(make_variant(VARIANTS[variant_name], kept_stages, tmp_path / "b"))
+    assert Invariant.UNREADABLE_MARKER in {error.rule for error in violations}
+    (error,) = [error for error in violations if error.rule is Invariant.UNREADABLE_MARKER]
     assert error.found == "a control record of type 99"
 
 
@@ -447,13 +447,13 @@ def test_one_flipped_bit_gives_few_lines(kept_stages: Path, tmp_path: Path) -> N
     for other_folder in log_dir.iterdir():
         if other_folder.is_dir() and other_folder.name not in (QUIET, SPREAD):
             files.to_itself(other_folder)
-    expected = len(found_in(log_dir))
+    expected_number = len(found_in(log_dir))
     path = files.logs(log_dir / QUIET)[1]
     file_bytes = path.read_bytes()
     silent_positions = []
     for position in range(0, len(file_bytes), 6):
         files.flip(path, position)
-        added_count = len(found_in(log_dir)) - expected
+        added_count = len(found_in(log_dir)) - expected_number
         assert added_count <= LINES_MAX, position
         if not added_count:
             silent_positions.append(position)

@@ -69,11 +69,12 @@ def test_what_comes_to_the_driver_is_only_what_was_found(log: GeneratedLog, tmp_
         for finding in report["findings"]
         if finding["verdict"] == "hanging"
     }
-    hanging = [finding for finding in log.strays if finding.is_hanging]
+    hanging_transactions = [finding for finding in log.strays if finding.is_hanging]
     assert producers_found == {
-        (finding.partition, finding.producer_id, finding.start_offset) for finding in hanging
+        (finding.partition, finding.producer_id, finding.start_offset)
+        for finding in hanging_transactions
     }
-    assert len(hanging) == SCALE.hanging
+    assert len(hanging_transactions) == SCALE.hanging
     written_files = list((tmp_path / "out").rglob("*.parquet"))
     assert written_files
     segments = Path(log.directory).rglob(f"*{names.Suffix.LOG}")

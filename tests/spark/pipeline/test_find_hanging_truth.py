@@ -54,11 +54,15 @@ sys.exit(main(sys.argv[1:]))
 
 
 def report_on(
-    corpus: Corpus, stage: str, spark: SparkSession | None = None, *, uses_snapshots: bool = True
+    corpus: Corpus,
+    stage_name: str,
+    spark: SparkSession | None = None,
+    *,
+    uses_snapshots: bool = True,
 ) -> Report:
     search = Search(
-        paths=corpus.brokers(stage),
-        as_of_ms=corpus.stage(stage).stopped_at_ms,
+        paths=corpus.brokers(stage_name),
+        as_of_ms=corpus.stage(stage_name).stopped_at_ms,
         max_transaction_timeout_ms=MINUTE,  # as Kafka's tool was asked
         uses_snapshots=uses_snapshots,
         with_spark=spark is not None,
@@ -109,14 +113,14 @@ def row_of(finding: Finding) -> HangingRow:
     )
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage_name", STAGES)
 @pytest.mark.parametrize("uses_snapshots", [True, False], ids=["snapshots", "segments"])
 def test_every_open_transaction_is_found_and_judged_rightly(
-    corpus: Corpus, stage: str, *, uses_snapshots: bool
+    corpus: Corpus, stage_name: str, *, uses_snapshots: bool
 ) -> None:
-    truth = corpus.stage(stage)
-    report = report_on(corpus, stage, uses_snapshots=uses_snapshots)
-    incomplete = ended_below_its_high_watermark(corpus, stage)
+    truth = corpus.stage(stage_name)
+    report = report_on(corpus, stage_name, uses_snapshots=uses_snapshots)
+    incomplete = ended_below_its_high_watermark(corpus, stage_name)
     expected = {
         key_of(truth): OpenTxnStatus.UNKNOWN
         if truth.place in incomplete and truth.verdict == "hanging"
@@ -128,41 +132,45 @@ def test_every_open_transaction_is_found_and_judged_rightly(
     assert set(expected.values()) >= set(VERDICTS.values())
     assert report.source.transaction_log_gap == ""
     lost_folders = {
-        problem.partition(": the log ends at offset ")[0] for problem in report.source.problems
+        problem_text.partition(": the log ends at offset ")[0]
+        for problem_text in report.source.problems
     }
-    assert {Path(folder).name for folder in lost_folders} <= {
+    assert {Path(folder_path).name for folder_path in lost_folders} <= {
         f"{topic}-{n}" for topic, n in incomplete
     }
 
 
-def ended_below_its_high_watermark(corpus: Corpus, stage: str) -> set[Place]:
+def ended_below_its_high_watermark(corpus: Corpus, stage_name: str) -> set[Place]:
     """Damaged partitions whose log ends below its checkpointed high watermark: a marker may be lost
     there. How far the checkpoint had come when the broker was killed differs from corpus to corpus.
     """
-    noted_watermarks: dict[TopicPartition, int] = {}
-    for log_dir in corpus.brokers(stage):
+    noted_watermark_by_partition: dict[TopicPartition, int] = {}
+    for log_dir in corpus.brokers(stage_name):
         checkpoint_file = log_dir / names.FileName.HIGH_WATERMARKS
-        noted_watermarks |= decode_offsets(
+        noted_watermark_by_partition |= decode_offsets(
             checkpoint_file.read_text(), error_prefix=str(checkpoint_file)
         )
     return {
         true_damage.place
-        for true_damage in corpus.stage(stage).damage
-        if noted_watermarks.get(TopicPartition(*true_damage.place), 0) > true_damage.sound_end
+        for true_damage in corpus.stage(stage_name).damage
+        if noted_watermark_by_partition.get(TopicPartition(*true_damage.place), 0)
+        > true_damage.sound_end
     }
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_what_kafkas_own_tool_listed_is_listed(corpus: Corpus, stage: str) -> None:
+@pytest.mark.parametrize("stage_name", STAGES)
+def test_what_kafkas_own_tool_listed_is_listed(corpus: Corpus, stage_name: str) -> None:
     """But for what came to hang after it was asked: the partition whose only replica had stopped,
     the marker that was torn off.
     """
-    truth = corpus.stage(stage)
+    truth = corpus.stage(stage_name)
     excluded_partitions = (
-        {Place("lonely", 0)} if stage == "clean" else {truth.place for truth in truth.damage}
+        {Place("lonely", 0)} if stage_name == "clean" else {truth.place for truth in truth.damage}
     )
     rows = {
-        row_of(finding) for finding in report_on(corpus, stage).findings if finding.listed_by_kafka
+        row_of(finding)
+        for finding in report_on(corpus, stage_name).findings
+        if finding.listed_by_kafka
     }
     assert {row for row in rows if row.place not in excluded_partitions} == set(truth.find_hanging)
     assert truth.find_hanging
@@ -223,7 +231,7 @@ def test_a_replica_that_stopped_earlier_contradicts_nobody(corpus: Corpus) -> No
 
 def test_stable_offsets_are_those_that_leaders_told(corpus: Corpus) -> None:
     true_stage = corpus.stage("clean")
-    leaders = {
+    leader_by_partition = {
         partition.place: partition for topic in true_stage.topics for partition in topic.partitions
     }
     figures = report_on(corpus, "clean").partitions
@@ -234,7 +242,7 @@ def test_stable_offsets_are_those_that_leaders_told(corpus: Corpus) -> None:
     ]
     assert user_figures
     for partition_figures in user_figures:
-        leader = leaders[Place(partition_figures.topic, partition_figures.partition)]
+        leader = leader_by_partition[Place(partition_figures.topic, partition_figures.partition)]
         assert (partition_figures.last_stable_offset, partition_figures.end_offset) == (
             leader.last_stable,
             leader.end,
@@ -252,12 +260,12 @@ def test_positions_in_open_transactions_hold_the_groups_log_back(corpus: Corpus)
 
 
 @pytest.mark.parametrize("uses_snapshots", [True, False], ids=["snapshots", "segments"])
-@pytest.mark.parametrize("stage", ["killed", "torn"])
+@pytest.mark.parametrize("stage_name", ["killed", "torn"])
 def test_spark_says_the_same(
-    spark: SparkSession, corpus: Corpus, stage: str, *, uses_snapshots: bool
+    spark: SparkSession, corpus: Corpus, stage_name: str, *, uses_snapshots: bool
 ) -> None:
-    report_here = report_on(corpus, stage, uses_snapshots=uses_snapshots)
-    report_by_spark = report_on(corpus, stage, spark, uses_snapshots=uses_snapshots)
+    report_here = report_on(corpus, stage_name, uses_snapshots=uses_snapshots)
+    report_by_spark = report_on(corpus, stage_name, spark, uses_snapshots=uses_snapshots)
     source = msgspec.structs.replace(report_by_spark.source, with_spark=False)
     assert report_by_spark.source.with_spark
     assert msgspec.structs.replace(report_by_spark, source=source) == report_here

@@ -162,12 +162,12 @@ def play(
         frame.unpersist(blocking=True)
 
 
-@pytest.mark.parametrize("setting", ["on", "off"])
+@pytest.mark.parametrize("setting_text", ["on", "off"])
 @pytest.mark.usefixtures("as_it_was")
 def test_a_query_does_not_hang_on_the_one_before(
-    spark: SparkSession, copied_tables: CopiedDirectory, setting: str
+    spark: SparkSession, copied_tables: CopiedDirectory, setting_text: str
 ) -> None:
-    play(spark, copied_tables, [setting, *ONE_AFTER_THE_OTHER])
+    play(spark, copied_tables, [setting_text, *ONE_AFTER_THE_OTHER])
 
 
 @pytest.mark.usefixtures("as_it_was")
@@ -184,12 +184,12 @@ def test_the_report_to_spark_shows_what_happens(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = re.findall(r"> ```(?:python)?\n(.*?)> ```\n", REPORT.read_text("utf-8"), re.DOTALL)
-    program, expected, actual = (
+    program, expected_text, actual = (
         re.sub(r"^> ?", "", condition, flags=re.MULTILINE) for condition in blocks
     )
     exec(compile(program, str(REPORT), "exec"), {"__name__": "__main__"})
     spark.conf.set(PUSHDOWN, "true")
-    assert expected != actual
+    assert expected_text != actual
     assert capsys.readouterr().out == actual, "has this Spark mended it? kafka_log may take filters"
 
 

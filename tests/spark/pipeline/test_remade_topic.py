@@ -106,7 +106,9 @@ def test_the_same_coordinators_log_of_two_topics_is_not_used(tmp_path: Path) -> 
         copied_path.unlink()
     report = report_here(path)
     assert {finding.verdict for finding in report.findings} == {OpenTxnStatus.UNKNOWN}
-    assert any("__transaction_state was deleted" in problem for problem in report.source.problems)
+    assert any(
+        "__transaction_state was deleted" in problem_text for problem_text in report.source.problems
+    )
 
 
 # Commands

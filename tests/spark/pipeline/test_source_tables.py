@@ -76,9 +76,14 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def transactions() -> bytes:
-    moves = [move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")]
+    transitions = [
+        move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")
+    ]
     return encode_batch(
-        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST_RULES
+        transitions,
+        finalized_version=TransactionVersion.TV_2,
+        now_ms=NOW,
+        release_rules=LATEST_RULES,
     )
 
 
@@ -222,9 +227,9 @@ def test_a_table_of_the_catalog_has_its_options_and_comments(
 def test_what_is_refused_is_one_class_and_little_around_it(spark: SparkSession) -> None:
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException) as refusal:
+    with pytest.raises(PySparkException) as error_info:
         spark.read.format("kafka_log").load("/nowhere").count()
-    *frames, offsets_json = str(refusal.value).partition("SQLSTATE")[0].strip().splitlines()
+    *frames, offsets_json = str(error_info.value).partition("SQLSTATE")[0].strip().splitlines()
     assert offsets_json == (
         "txnsim_spark.options.KafkaLogError: [KAFKA_LOG_INVALID_READ] /nowhere is no directory"
     )
@@ -239,7 +244,7 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
     log_dir = broker_dir(tmp_path)
     deleted_log_file = segment(log_dir / "orders-0", [plain()])
     segment(log_dir / "orders-1", [plain(), plain()])
-    setting = "spark.sql.files.ignoreMissingFiles"
+    setting_text = "spark.sql.files.ignoreMissingFiles"
     plan_reader = spark.read.format("kafka_log").option("table", "records")
     planned_frame, passing_reader = (
         plan_reader.load(str(log_dir)),
@@ -248,7 +253,7 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
     passing_frame = passing_reader.load(str(log_dir))
     assert (planned_frame.count(), passing_frame.count()) == (3, 3)
     try:
-        spark.conf.set(setting, "true")
+        spark.conf.set(setting_text, "true")
         register(spark)
         session_frame = spark.read.format("kafka_log").option("table", "records").load(str(log_dir))
         strict_reader = spark.read.format("kafka_log").options(
@@ -257,13 +262,13 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
         strict_frame = strict_reader.load(str(log_dir))
         assert (session_frame.count(), strict_frame.count()) == (3, 3)
     finally:
-        spark.conf.unset(setting)
+        spark.conf.unset(setting_text)
         register(spark)
     deleted_log_file.unlink()
     for frame in (planned_frame, strict_frame):
-        with pytest.raises(PySparkException) as refusal:
+        with pytest.raises(PySparkException) as error_info:
             frame.count()
-        *frames, offsets_json = str(refusal.value).partition("SQLSTATE")[0].strip().splitlines()
+        *frames, offsets_json = str(error_info.value).partition("SQLSTATE")[0].strip().splitlines()
         assert offsets_json.startswith(
             "txnsim_spark.file_faults.MissingLogFileError:"
             " [KAFKA_LOG_MISSING_FILE] format kafka_log: "
@@ -286,6 +291,6 @@ def test_what_is_wrong_is_said_where_it_is_read(
 ) -> None:
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException) as refusal:
+    with pytest.raises(PySparkException) as error_info:
         spark.read.format("kafka_log").options(**options).load("/nowhere").count()
-    assert expected_words in str(refusal.value)
+    assert expected_words in str(error_info.value)

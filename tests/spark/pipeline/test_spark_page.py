@@ -196,7 +196,7 @@ def test_what_is_submitted_writes_delta_and_reads_it_again(page_folder: Path, py
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         **FEW_TASKS,
     }
-    jars = ",".join(map(str, sorted(delta_jars().glob("*.jar"))))
+    jar_list = ",".join(map(str, sorted(delta_jars().glob("*.jar"))))
     conf_arguments = [
         f"--conf={setting_name}={setting_value}" for setting_name, setting_value in settings.items()
     ]
@@ -206,7 +206,7 @@ def test_what_is_submitted_writes_delta_and_reads_it_again(page_folder: Path, py
         "--master",
         "local[2]",
         "--jars",
-        jars,
+        jar_list,
         *conf_arguments,
         "delta.py",
         *folders,

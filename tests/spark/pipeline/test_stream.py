@@ -322,15 +322,15 @@ def rows_in(events: Iterable[StreamEvent]) -> int:
 
 
 def stream_until_killed(
-    target: KafkaTarget, output_path: Path, point: str, nth: int
+    target: KafkaTarget, output_path: Path, point_name: str, nth: int
 ) -> list[dict[str, object]]:
     """Stream until the n-th commit is at this point, then kill the process; returns its events."""
     command = [
         *(sys.executable, "-m", "tests.spark.pipeline.stream_program", target.bootstrap, "t"),
-        *(str(output_path), str(connector_jars()), point, str(nth)),
+        *(str(output_path), str(connector_jars()), point_name, str(nth)),
     ]
     with StreamProcess(command, log=output_path / "stream.log") as process:
-        process.wait_for(lambda _: bool(process.events_named(point)))
+        process.wait_for(lambda _: bool(process.events_named(point_name)))
         process.kill()
     return process.events
 

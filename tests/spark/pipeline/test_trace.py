@@ -162,9 +162,9 @@ def test_every_table_is_as_documented(views: SparkSession) -> None:
 def test_no_event_is_lost(views: SparkSession, events: list[tuple[str, Event]]) -> None:
     assert count_rows(
         views, "SELECT run, kind, count(*) FROM trace_events GROUP BY run, kind"
-    ) == Counter((run, event["k"]) for run, event in events)
+    ) == Counter((run_name, event["k"]) for run_name, event in events)
     runs = {row.run: row.events for row in views.table("trace_runs").toLocalIterator()}
-    assert runs == Counter(run for run, _ in events)
+    assert runs == Counter(run_name for run_name, _ in events)
 
 
 def test_transactions_have_the_outcomes_that_coordinators_reached(
@@ -172,8 +172,8 @@ def test_transactions_have_the_outcomes_that_coordinators_reached(
 ) -> None:
     ends = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}
     outcome_counts = Counter(
-        (run, event["tx"].split("/")[0], ends[event["d"]["state"]])
-        for run, event in events
+        (run_name, event["tx"].split("/")[0], ends[event["d"]["state"]])
+        for run_name, event in events
         if event["k"] == "txn.complete" and event["d"]["state"] in ends
     )
     query = "SELECT run, transactional_id, outcome, count(*) FROM trace_transactions GROUP BY ALL"
@@ -187,8 +187,8 @@ def test_transactions_have_the_outcomes_that_coordinators_reached(
             for shop in APPLICATIONS
         ]
         assert of_shop == [TRANSACTIONS] * len(APPLICATIONS)
-    versions = "SELECT run, transaction_version, count(*) FROM trace_transactions GROUP BY ALL"
-    assert set(count_rows(views, versions)) == {
+    version_text = "SELECT run, transaction_version, count(*) FROM trace_transactions GROUP BY ALL"
+    assert set(count_rows(views, version_text)) == {
         (f"level-{transaction_version}", transaction_version) for transaction_version in LEVELS
     }
 
@@ -198,10 +198,10 @@ def test_markers_are_as_late_as_their_events_say(
 ) -> None:
     owed_times: dict[tuple[str, int, int, str], int] = {}
     delays: list[int] = []
-    for run, event in events:
+    for run_name, event in events:
         if event["k"] in ("marker.owed", "marker.written"):
             event_fields = event["d"]
-            key = (run, event_fields["pid"], event_fields["epoch"], event_fields["tp"])
+            key = (run_name, event_fields["pid"], event_fields["epoch"], event_fields["tp"])
             if event["k"] == "marker.owed":
                 owed_times[key] = event["t"]
             else:
@@ -216,9 +216,9 @@ def test_last_stable_offsets_lag_as_their_events_say(
 ) -> None:
     marks: dict[tuple[str, str], tuple[int, int]] = {}
     worst: Counter[tuple[str, str]] = Counter()
-    for run, event in events:
+    for run_name, event in events:
         if event["k"] in ("log.hw", "log.lso"):
-            partition = (run, event["d"]["tp"])
+            partition = (run_name, event["d"]["tp"])
             high_watermark, stable_offset = marks.get(partition, (0, 0))
             to = event["d"]["to"]
             high_watermark, stable_offset = (
@@ -237,7 +237,9 @@ def test_answers_to_verifications_are_counted_by_error(
     views: SparkSession, events: list[tuple[str, Event]]
 ) -> None:
     counts = Counter(
-        (run, event["d"]["error"]) for run, event in events if event["k"] == "verify.answer"
+        (run_name, event["d"]["error"])
+        for run_name, event in events
+        if event["k"] == "verify.answer"
     )
     query = """SELECT run, coalesce(error, 'NONE'), count(*) FROM trace_verifications
                WHERE (outcome = 'allowed') = (error IS NULL) GROUP BY ALL"""
@@ -248,8 +250,8 @@ def test_requests_of_clients_are_answered(
     views: SparkSession, events: list[tuple[str, Event]]
 ) -> None:
     counts = Counter(
-        (run, event["d"]["api"])
-        for run, event in events
+        (run_name, event["d"]["api"])
+        for run_name, event in events
         if event["k"] == "msg.recv"
         and event["d"]["peer"].startswith("client/")
         and not event["d"].get("response")
@@ -352,13 +354,15 @@ def test_odd_lives_are_told_as_they_were(
     def table_of(table_name: str) -> DataFrame:
         return exported_tables.rows(spark, table_name, runs="odd stream")
 
-    txn = table_of("transactions").orderBy("number").collect()
-    assert [(row.transactional_id, row.producer_id, row.outcome, row.timed_out) for row in txn] == [
+    txn_rows = table_of("transactions").orderBy("number").collect()
+    assert [
+        (row.transactional_id, row.producer_id, row.outcome, row.timed_out) for row in txn_rows
+    ] == [
         ("a/b", 7, "committed", False),
         ("a/b", 7, "aborted", True),
         ("a/b", 8, "undecided", False),
     ]
-    second_row = txn[1]
+    second_row = txn_rows[1]
     assert (
         second_row.began_us,
         second_row.asked_us,
@@ -378,8 +382,8 @@ def test_odd_lives_are_told_as_they_were(
     assert (stall_row.lag_max, stall_row.is_over, stall_row.transactional_id) == (4, True, "a/b")
     (question_row,) = table_of("verifications").collect()
     assert (question_row.outcome, question_row.transaction_version) == ("unanswered", 1)
-    bumps = table_of("epoch_bumps").orderBy("i").collect()
-    assert [(row.from_epoch, row.epoch, row.command) for row in bumps] == [
+    bump_rows = table_of("epoch_bumps").orderBy("i").collect()
+    assert [(row.from_epoch, row.epoch, row.command) for row in bump_rows] == [
         (3, 4, "timeout"),
         (4, 0, "InitProducerId"),
     ]
@@ -518,6 +522,6 @@ def test_a_later_line_that_is_too_long_does_not_reach_the_tables(
     line = f"{brief_lives().partition(chr(10))[0]}\r\n"
     for long_bytes, is_refused in ((100_000, False), (100_010, True), (300_000, True)):
         file.write_text(line + "x" * long_bytes + "\n" + line)
-        refusal = pytest.raises(BadInputError, match=f"{file}: .*more than 100000 bytes")
-        with refusal if is_refused else contextlib.nullcontext():
+        error_info = pytest.raises(BadInputError, match=f"{file}: .*more than 100000 bytes")
+        with error_info if is_refused else contextlib.nullcontext():
             tables._register_lines(spark, [str(file)])

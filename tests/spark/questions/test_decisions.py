@@ -232,9 +232,9 @@ class DrawnCluster:
 @given(st.data())
 def test_findings_of_drawn_histories_are_the_faults_that_made_them(data: st.DataObject) -> None:
     drawn_cluster = DrawnCluster(data.draw)  # type: ignore[arg-type]
-    with tempfile.TemporaryDirectory() as folder:
-        drawn_cluster.cluster.write(Path(folder) / "disks")
-        report = decided(Path(folder) / "disks")
+    with tempfile.TemporaryDirectory() as folder_path:
+        drawn_cluster.cluster.write(Path(folder_path) / "disks")
+        report = decided(Path(folder_path) / "disks")
     found_states = Counter(finding.state for finding in report.findings)
     if not drawn_cluster.truth:
         assert (found_states, report.unknown) == (Counter(), 0)

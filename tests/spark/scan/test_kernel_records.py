@@ -99,10 +99,10 @@ def draw_records(chance: Any) -> bytes:
 def test_sound_batches_have_the_records_that_python_finds() -> None:
     random_source = RandomStreams(7).stream("records")
     batches = [draw_records(random_source) for _ in range(SEEDS)]
-    expected = [record for batch in batches for record in in_python(batch)]
-    assert read_compiled(batches) == expected
-    assert read_compiled(batches, row_count=3) == expected, "it goes on within a batch"
-    assert read_compiled(batches, bytes_max=1) == expected, "a record at least"
+    expected_records = [record for batch in batches for record in in_python(batch)]
+    assert read_compiled(batches) == expected_records
+    assert read_compiled(batches, row_count=3) == expected_records, "it goes on within a batch"
+    assert read_compiled(batches, bytes_max=1) == expected_records, "a record at least"
 
 
 def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
@@ -115,10 +115,10 @@ def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
             damaged_records[random_source.randrange(BatchHeader.SIZE, len(damaged_records))] = (
                 random_source.choice((0, 1, 127, 255))
             )
-            expected = in_python(bytes(damaged_records))
-            shorter += len(expected) < read_batch_header(records).records_count
+            expected_records = in_python(bytes(damaged_records))
+            shorter += len(expected_records) < read_batch_header(records).records_count
             assert read_compiled([bytes(damaged_records), records]) == [
-                *expected,
+                *expected_records,
                 *in_python(records),
             ]
     assert shorter > SEEDS, "damage that is noticed"

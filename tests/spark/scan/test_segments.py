@@ -415,9 +415,12 @@ def read_facts(path: Path) -> LookUpResult:
 @pytest.mark.slow
 @given(acts(), st.integers(0, 30), st.data())
 def test_both_walks_find_the_same(
-    history: list[Act], old_run_at: int, data_strategy: st.DataObject
+    act_history: list[Act], old_run_at: int, data_strategy: st.DataObject
 ) -> None:
-    parts = segment_of(history[:old_run_at]), segment_of(history[old_run_at:], base_offset=50)
+    parts = (
+        segment_of(act_history[:old_run_at]),
+        segment_of(act_history[old_run_at:], base_offset=50),
+    )
     old_batch = old_message(0, offset=45) if data_strategy.draw(st.booleans()) else b""
     data = bytearray(old_batch.join(parts))
     for _ in range(data_strategy.draw(st.integers(0, 2)) if data else 0):

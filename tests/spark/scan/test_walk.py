@@ -108,9 +108,9 @@ def expected_endings(log_bytes: bytes) -> list[list[int]]:
 
 @given(acts(), SCAN_LIMITS)
 def test_every_batch_is_a_row_whatever_the_bounds(
-    history: list[Act], scan_limits: ScanLimits
+    act_history: list[Act], scan_limits: ScanLimits
 ) -> None:
-    segment_bytes = segment_of(history)
+    segment_bytes = segment_of(act_history)
 
     def check(path: Path) -> None:
         tables = list(batch_rows(path, on_damage=never, limits=scan_limits))
@@ -122,10 +122,10 @@ def test_every_batch_is_a_row_whatever_the_bounds(
 
 @given(acts(), SCAN_LIMITS)
 def test_fragments_merge_to_the_same_whatever_the_bounds(
-    history: list[Act], scan_limits: ScanLimits
+    act_history: list[Act], scan_limits: ScanLimits
 ) -> None:
     """Several fragments of a producer merge to the fragment that one table would have."""
-    segment_bytes = segment_of(history)
+    segment_bytes = segment_of(act_history)
 
     def check(path: Path) -> None:
         tables = list(fragment_rows(path, on_damage=never, limits=scan_limits))
@@ -148,9 +148,9 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
 
 @given(acts(), SCAN_LIMITS)
 def test_one_table_of_fragments_suffices_for_few_producers(
-    history: list[Act], scan_limits: ScanLimits
+    act_history: list[Act], scan_limits: ScanLimits
 ) -> None:
-    segment_bytes = segment_of(history)
+    segment_bytes = segment_of(act_history)
 
     def check(path: Path) -> None:
         rows_of_whole = fragments_of(segment_bytes)
@@ -166,9 +166,9 @@ def test_one_table_of_fragments_suffices_for_few_producers(
 
 @given(acts(), SCAN_LIMITS)
 def test_every_marker_is_an_ending_whatever_the_bounds(
-    history: list[Act], scan_limits: ScanLimits
+    act_history: list[Act], scan_limits: ScanLimits
 ) -> None:
-    segment_bytes = segment_of(history)
+    segment_bytes = segment_of(act_history)
 
     def check(path: Path) -> None:
         roomy_limits = ScanLimits(
@@ -185,9 +185,9 @@ def test_every_marker_is_an_ending_whatever_the_bounds(
 @pytest.mark.slow
 @given(acts(), SCAN_LIMITS, st.data())
 def test_all_walks_stop_at_the_same_damage(
-    history: list[Act], scan_limits: ScanLimits, data_strategy: st.DataObject
+    act_history: list[Act], scan_limits: ScanLimits, data_strategy: st.DataObject
 ) -> None:
-    segment_bytes = bytearray(segment_of(history))
+    segment_bytes = bytearray(segment_of(act_history))
     for _ in range(data_strategy.draw(st.integers(0, 2)) if segment_bytes else 0):
         segment_bytes[data_strategy.draw(st.integers(0, len(segment_bytes) - 1))] = (
             data_strategy.draw(st.integers(0, 255))
@@ -210,8 +210,8 @@ def test_all_walks_stop_at_the_same_damage(
             pass
         assert end == folded
         damage = damage_of(path, limits=scan_limits)
-        expected = [] if damage is None else [damage]
-        assert list(damages.values()) == [expected] * 3
+        expected_damages = [] if damage is None else [damage]
+        assert list(damages.values()) == [expected_damages] * 3
         assert (damage is None) == (end == len(torn_bytes))
         if damage is not None:
             assert (damage.position, damage.size) == (end, len(torn_bytes) - end)
@@ -353,8 +353,10 @@ def rows_of(tables: list[Ints]) -> list[list[int]]:
 
 
 @given(acts(), EXAMINING_BOUNDS)
-def test_a_sound_segment_whatever_the_bounds(history: list[Act], scan_limits: ScanLimits) -> None:
-    record_data = segment_of(history)
+def test_a_sound_segment_whatever_the_bounds(
+    act_history: list[Act], scan_limits: ScanLimits
+) -> None:
+    record_data = segment_of(act_history)
 
     def check(path: Path) -> None:
         examiner = Examiner(scan_limits)
@@ -370,9 +372,9 @@ def test_a_sound_segment_whatever_the_bounds(history: list[Act], scan_limits: Sc
 
 @given(acts(), EXAMINING_BOUNDS, st.data())
 def test_a_wrong_crc_is_where_separate_walks_find_it(
-    history: list[Act], scan_limits: ScanLimits, data_strategy: st.DataObject
+    act_history: list[Act], scan_limits: ScanLimits, data_strategy: st.DataObject
 ) -> None:
-    record_data = bytearray(segment_of(history))
+    record_data = bytearray(segment_of(act_history))
     if not record_data:
         return
     position = data_strategy.draw(st.integers(0, len(record_data) - 1), label="damaged byte")
@@ -421,7 +423,10 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
 
 def test_more_producers_than_are_kept_are_walked_over_again(tmp_path: Path) -> None:
     count = 10
-    path = segment(tmp_path, [batch(0, is_transactional=True, pid=pid) for pid in range(count)])
+    path = segment(
+        tmp_path,
+        [batch(0, is_transactional=True, producer_id=producer_id) for producer_id in range(count)],
+    )
     examiner = Examiner(ScanLimits(fragments_max=4))
     assert examiner.examine(path, end_position=path.stat().st_size, base_offset=0).damage is None
     tables = list(examiner.fragments(stops_at_damage=False))

@@ -64,10 +64,10 @@ def test_a_segment_that_goes_while_it_is_verified_is_a_finding(log_dir: Path) ->
     verification_plan = plan_verification([log_dir])
     deleted_log_file = next((log_dir / "orders-0").glob("*.log"))
     deleted_log_file.unlink()
-    findings = list(verify(lone_engine(), verification_plan, EngineKind.HERE))
-    unread_findings = [
-        violation for violation in findings if violation.rule is Invariant.UNREADABLE_FILE
+    violations = list(verify(lone_engine(), verification_plan, EngineKind.HERE))
+    unread_violations = [
+        violation for violation in violations if violation.rule is Invariant.UNREADABLE_FILE
     ]
     assert (deleted_log_file.name, "No such file or directory") in {
-        (violation.file, violation.found) for violation in unread_findings
+        (violation.file, violation.found) for violation in unread_violations
     }

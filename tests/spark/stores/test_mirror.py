@@ -57,20 +57,23 @@ def mirror_of(root: Path, fake_store: Fake) -> Mirror:
 
 
 @pytest.mark.parametrize(
-    ("uri", "location", "expected"),
+    ("uri", "location", "expected_text"),
     [
         ("s3a://logs/kafka/broker-1", "s3a/logs/kafka/broker-1", "s3a://logs/kafka/broker-1"),
         ("gs://logs/a/", "gs/logs/a", "gs://logs/a"),
     ],
 )
 def test_a_place_is_shown_as_the_store_has_it(
-    uri: str, location: str, expected: str, tmp_path: Path
+    uri: str, location: str, expected_text: str, tmp_path: Path
 ) -> None:
     mirror = mirror_of(tmp_path, Fake())
     path = mirror.path_of(uri)
     assert path == tmp_path / location
     assert mirror.has(path)
-    assert mirror.with_store_names(f"{path}/a: torn; {path}") == f"{expected}/a: torn; {expected}"
+    assert (
+        mirror.with_store_names(f"{path}/a: torn; {path}")
+        == f"{expected_text}/a: torn; {expected_text}"
+    )
 
 
 def test_other_places_are_left_as_they_are(tmp_path: Path) -> None:

@@ -17,14 +17,17 @@ GHOST = OldestOpenTxn(
 
 
 def lag(
-    *holders: OldestOpenTxn, stable_offset: int = 3, high_watermark: int = 5, partition: int = 0
+    *blocking_txns: OldestOpenTxn,
+    stable_offset: int = 3,
+    high_watermark: int = 5,
+    partition: int = 0,
 ) -> PartitionLag:
     return PartitionLag(
         topic="t",
         partition=partition,
         last_stable_offset=stable_offset,
         high_watermark=high_watermark,
-        held_by=holders,
+        held_by=blocking_txns,
     )
 
 

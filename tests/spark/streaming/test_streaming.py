@@ -194,9 +194,9 @@ def test_options_are_those_of_the_connector_in_any_case() -> None:
     ],
 )
 def test_what_cannot_be_obeyed_is_refused(options: dict[str, str], message: str) -> None:
-    with pytest.raises(BadInputError) as error:
+    with pytest.raises(BadInputError) as error_info:
         LagOptions.of(options)
-    assert message in str(error.value)
+    assert message in str(error_info.value)
 
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":4,"1":2}}\n'

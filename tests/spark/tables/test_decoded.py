@@ -69,10 +69,11 @@ def test_batches_of_any_size_are_read(tmp_path: Path, value_bytes: int) -> None:
 
 
 def test_only_the_producers_that_are_wanted_are_decoded(tmp_path: Path) -> None:
-    damaged_batch = bytearray(batch(0, pid=8))
+    damaged_batch = bytearray(batch(0, producer_id=8))
     damaged_batch[61:] = b"\xff" * len(damaged_batch[61:])
     segment(
-        broker_dir(tmp_path) / "orders-0", [batch(0, pid=7), bytes(damaged_batch), batch(1, pid=7)]
+        broker_dir(tmp_path) / "orders-0",
+        [batch(0, producer_id=7), bytes(damaged_batch), batch(1, producer_id=7)],
     )
     assert looked_into(tmp_path, producers=frozenset({7})) == ([0, 2], [])
     assert looked_into(tmp_path, producers=frozenset({9})) == ([], [])

@@ -424,7 +424,7 @@ def test_snapshots_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "file_name", "log_bytes", "kind"),
+    ("folder_path", "file_name", "log_bytes", "kind"),
     [
         ("orders-0", names.FileName.LEADER_EPOCHS, b"0\n2\n0 0\n", "checkpoint"),
         ("orders-0", names.FileName.LEADER_EPOCHS, b"\xff", "checkpoint"),
@@ -434,13 +434,13 @@ def test_snapshots_are_told(tmp_path: Path) -> None:
     ],
 )
 def test_small_files_are_told_and_those_at_the_top_of_no_replica(
-    tmp_path: Path, folder: str, file_name: str, log_bytes: bytes, kind: str
+    tmp_path: Path, folder_path: str, file_name: str, log_bytes: bytes, kind: str
 ) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    (tmp_path / folder / file_name).write_bytes(log_bytes)
+    (tmp_path / folder_path / file_name).write_bytes(log_bytes)
     assert errors(tmp_path) == [(file_name, kind, 0, len(log_bytes), False)]
     (row,) = table(tmp_path, "errors")
-    topic_and_partition = ("orders", 0) if folder else (None, None)
+    topic_and_partition = ("orders", 0) if folder_path else (None, None)
     assert (row["topic"], row["partition"], row["segment_base_offset"]) == (
         *topic_and_partition,
         None,

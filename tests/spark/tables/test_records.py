@@ -124,8 +124,8 @@ def test_without_the_file_there_are_none_and_a_damaged_one_is_refused(tmp_path: 
 
 def test_the_snapshot_at_the_end_names_what_is_open(tmp_path: Path) -> None:
     driver = LogDriver()
-    driver.txn(0, pid=7, count=2)
-    driver.end(committed=True, pid=8, coordinator_epoch=4)
+    driver.txn(0, producer_id=7, count=2)
+    driver.end(committed=True, producer_id=8, coordinator_epoch=4)
     replica(broker_dir(tmp_path), driver)
     data, marker = sorted(
         table(tmp_path, "producer_state", has_times=False), key=lambda row: row["producer_id"]
@@ -248,14 +248,14 @@ def test_what_a_table_is_made_of_is_what_is_planned_for_it(name: str) -> None:
     assert FILES_OF_TABLE[name].reads_replicas == (name in READER_OF_REPLICA)
 
 
-@pytest.mark.parametrize("check", ["auto", "true", "false"])
+@pytest.mark.parametrize("check_name", ["auto", "true", "false"])
 @pytest.mark.parametrize("name", READER_OF_SEGMENTS)
 def test_small_segments_have_the_rows_together_that_each_has_alone(
-    tmp_path: Path, name: str, check: str
+    tmp_path: Path, name: str, check_name: str
 ) -> None:
     for broker, is_clean in ((1, True), (2, False)):
         replica(broker_dir(tmp_path / str(broker), broker=broker, is_clean=is_clean), busy_log())
-    options = KafkaLogOptions.of({"path": str(tmp_path), "table": name, "checkCrc": check})
+    options = KafkaLogOptions.of({"path": str(tmp_path), "table": name, "checkCrc": check_name})
     shares = shares_of(options, RowScope(), FILES_OF_TABLE[name])
     segments = [segment for share in shares for segment in share.segments]
     schema = TABLES[name].arrow()
@@ -369,9 +369,14 @@ def damage(path: Path, data: st.DataObject) -> None:
 
 
 def transactions() -> bytes:
-    moves = [move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")]
+    transitions = [
+        move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")
+    ]
     return encode_batch(
-        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST_RULES
+        transitions,
+        finalized_version=TransactionVersion.TV_2,
+        now_ms=NOW,
+        release_rules=LATEST_RULES,
     )
 
 
@@ -613,12 +618,12 @@ def test_structs_come_in_pieces_of_bounded_size() -> None:
         for number in range(count):
             yield Pair(number, None if number % 2 else "x")
 
-    pieces = list(
+    row_pieces = list(
         r.rows_of_structs(all_pairs(), lambda size: {"topic": r.constant_column("t", size)})
     )
-    assert [row_piece.count for row_piece in pieces] == [r.ROWS_MAX, 3]
+    assert [row_piece.count for row_piece in row_pieces] == [r.ROWS_MAX, 3]
     schema = pa.schema([("b", pa.string()), ("a", pa.int64()), ("topic", pa.string())])
-    assert pieces[1].in_schema(schema).to_pylist()[0] == {
+    assert row_pieces[1].in_schema(schema).to_pylist()[0] == {
         "b": "x" if r.ROWS_MAX % 2 == 0 else None,
         "a": r.ROWS_MAX,
         "topic": "t",

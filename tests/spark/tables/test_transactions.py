@@ -48,7 +48,7 @@ def test_an_entry_is_told_in_both_versions(
     tmp_path: Path, transaction_version: TransactionVersion, version: int
 ) -> None:
     transition = move(
-        "Ongoing", B_2, A_0, name="pay", pid=9, epoch=4, previous_id=8, timeout_ms=1_000
+        "Ongoing", B_2, A_0, name="pay", producer_id=9, epoch=4, previous_id=8, timeout_ms=1_000
     )
     batch_data = encode_batch(
         [transition], finalized_version=transaction_version, now_ms=NOW, release_rules=LATEST_RULES

@@ -20,7 +20,7 @@ def test_segments_without_a_producer_are_left_out_where_snapshots_show_it(tmp_pa
     driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=1_000))
     for number in range(100):
         if number in (3, 47):
-            driver.txn(number // 40, pid=77)
+            driver.txn(number // 40, producer_id=77)
         driver.txn(number)
     folder = replica(broker_dir(tmp_path), driver)
     all_rows = [row for row in table(tmp_path, "batches") if row["producer_id"] == 77]

@@ -131,11 +131,11 @@ def test_what_can_t_be_unpacked_is_no_trace(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     packed_lines = gzip.compress(brief_lives().encode())
-    middle = len(packed_lines) // 2
+    middle_index = len(packed_lines) // 2
     damaged_bytes = {
         "cut off": packed_lines[:-12],
         "noise": bytes(range(1, 200)),
-        "changed": packed_lines[:middle] + bytes(20) + packed_lines[middle + 20 :],
+        "changed": packed_lines[:middle_index] + bytes(20) + packed_lines[middle_index + 20 :],
     }[damage]
     file = tmp_path / "damaged.jsonl.gz"
     file.write_bytes(damaged_bytes)

@@ -439,13 +439,13 @@ async def test_a_second_sync_of_a_member_lets_the_first_one_wait_for_ever(
     await groups.wait_for_state("PreparingRebalance")
     await groups.join(leader.id)
     member = ClassicMember(id=(await join_task).member_id, generation=2)
-    waits = groups.later(groups.sync(member))
+    waits_task = groups.later(groups.sync(member))
     await asyncio.sleep(0)
-    second_sync = groups.later(groups.sync(member))
+    second_sync_task = groups.later(groups.sync(member))
     await asyncio.sleep(0)
     await groups.sync(ClassicMember(id=leader.id, generation=2), {member.id: b"yours"})
-    assert (await second_sync).assignment == b"yours"
-    assert (await waits).name == "NEVER"
+    assert (await second_sync_task).assignment == b"yours"
+    assert (await waits_task).name == "NEVER"
 
 
 # ``join_group``: JoinGroup v0 to v9: a request that is never answered; the casebook has the
@@ -458,9 +458,9 @@ async def test_a_second_join_of_a_member_lets_the_first_one_wait_for_ever(
     member = await groups.stable()
     # Pending: the rebalance can't complete without this member.
     pending_member = await groups.join(version=4)
-    waits = groups.later(groups.join(member.id))
+    waits_task = groups.later(groups.join(member.id))
     await groups.wait_for_state("PreparingRebalance")
-    second_join = groups.later(groups.join(member.id))
+    second_join_task = groups.later(groups.join(member.id))
     await asyncio.wait_for(groups.join(pending_member.member_id), timeout=SLOW_S)
-    assert (await second_join).generation_id == 2
-    assert (await waits).name == "NEVER"
+    assert (await second_join_task).generation_id == 2
+    assert (await waits_task).name == "NEVER"

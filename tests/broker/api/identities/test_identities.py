@@ -94,13 +94,13 @@ async def test_what_was_granted_between_the_slices_is_removed_as_well(api: Api) 
         {**ALL_OF_TOPICS, "resource_name_filter": f"t-{topic_number}"}
         for topic_number in range(5_000)
     ]
-    asking = asyncio.get_running_loop().create_task(
+    asking_task = asyncio.get_running_loop().create_task(
         boss_api.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, *other_filters])
     )
     await asyncio.sleep(0)
-    assert not asking.done()
+    assert not asking_task.done()
     boss_api.grant(acl(ResourceType.TOPIC, "payments", AclOperation.READ))
-    filter_result = (await asking).filter_results[0]
+    filter_result = (await asking_task).filter_results[0]
     assert sorted(matching_acl.resource_name for matching_acl in filter_result.matching_acls) == [
         "orders",
         "payments",

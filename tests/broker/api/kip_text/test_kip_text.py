@@ -155,10 +155,10 @@ async def test_markers_of_both_layouts_are_refused_and_logged(
     }
     assert error_by_partition == dict.fromkeys(range(3), E.cluster_authorization_failed)
     subject = KIP_TEXT.handlers[request.api_key].subject(request)
-    everyone = (subject, *subject.other_subjects)
-    assert {partition for reply_subject in everyone for partition in reply_subject.partitions} == {
-        TopicPartition("orders", partition_index) for partition_index in range(3)
-    }
+    all_subjects = (subject, *subject.other_subjects)
+    assert {
+        partition for reply_subject in all_subjects for partition in reply_subject.partitions
+    } == {TopicPartition("orders", partition_index) for partition_index in range(3)}
 
 
 async def test_unknown_ids_are_described_as_such(api: Api) -> None:

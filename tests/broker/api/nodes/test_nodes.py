@@ -168,15 +168,18 @@ async def test_refusals_and_the_subject(api: Api) -> None:
         "FindCoordinator", 4, error, key_type=1, coordinator_keys=["a", "b"]
     )
     assert [coordinator.error_code for coordinator in refusal_answer.coordinators] == [error, error]
-    subject = api.subject
-    assert subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a"]).transactional_id == "a"
-    joint_subject = subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a", "b"])
+    make_subject = api.subject
+    assert (
+        make_subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a"]).transactional_id
+        == "a"
+    )
+    joint_subject = make_subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a", "b"])
     assert [other_subject.transactional_id for other_subject in joint_subject.other_subjects] == [
         "b"
     ]
-    assert subject("FindCoordinator", 4, key_type=1).transactional_id is None
-    assert subject("FindCoordinator", 1, key_type=1, key="b").transactional_id == "b"
-    assert subject("FindCoordinator", 0, key="g").transactional_id is None
+    assert make_subject("FindCoordinator", 4, key_type=1).transactional_id is None
+    assert make_subject("FindCoordinator", 1, key_type=1, key="b").transactional_id == "b"
+    assert make_subject("FindCoordinator", 0, key="g").transactional_id is None
 
 
 @pytest.mark.usefixtures("all_levels")

@@ -84,23 +84,23 @@ class Broker:
         self.address = address
         self._folder = folder
 
-    def properties(self, user: str) -> Path:
+    def properties(self, user_name: str) -> Path:
         """Write a file with a user's client properties; return its path."""
-        file = self._folder / f"{user}.properties"
+        file = self._folder / f"{user_name}.properties"
         file.write_text(
             "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
             "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
-            f'username="{user}" password="{user}-secret";\n'
+            f'username="{user_name}" password="{user_name}-secret";\n'
         )
         return file
 
-    def txns(self, user: str, *arguments: str) -> int:
+    def txns(self, user_name: str, *arguments: str) -> int:
         """Run a subcommand of ``txnsim txns`` as a user; return its exit status."""
         options = (
             "--bootstrap-server",
             self.address,
             "--command-config",
-            str(self.properties(user)),
+            str(self.properties(user_name)),
         )
         return main(["txns", *options, *arguments])
 
@@ -130,7 +130,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("user", "arguments", "right"),
+    ("user_name", "arguments", "right"),
     [
         (
             "nobody",
@@ -159,14 +159,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def test_the_right_that_is_missing_is_named(
     broker: Broker,
     capsys: pytest.CaptureFixture[str],
-    user: str,
+    user_name: str,
     arguments: tuple[str, ...],
     right: str,
 ) -> None:
-    assert broker.txns(user, *arguments) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.splitlines()[-1].endswith(f" The user lacks a right: {right}.")
+    assert broker.txns(user_name, *arguments) == 1
+    output, error_output = capsys.readouterr()
+    assert output == ""
+    assert error_output.splitlines()[-1].endswith(f" The user lacks a right: {right}.")
 
 
 @pytest.mark.slow
@@ -174,9 +174,11 @@ def test_what_may_not_be_seen_is_left_out_of_a_list(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ids_by_user = {}
-    for user in ("seer", "nobody"):
-        assert broker.txns(user, "list", "--json") == 0
-        ids_by_user[user] = {row["transactional_id"] for row in json.loads(capsys.readouterr().out)}
+    for user_name in ("seer", "nobody"):
+        assert broker.txns(user_name, "list", "--json") == 0
+        ids_by_user[user_name] = {
+            row["transactional_id"] for row in json.loads(capsys.readouterr().out)
+        }
     assert ids_by_user == {"seer": {"ghost", "living", "moving"}, "nobody": set()}
 
 
@@ -188,9 +190,9 @@ def test_who_may_look_and_not_abort_finds_what_hangs_and_is_told_at_the_repair(
     assert "orders" in capsys.readouterr().out
     audit = ("--audit-file", str(tmp_path / "audit.jsonl"))
     assert broker.txns("seer", "repair", "--yes", *audit) == HANGS
-    out, err = capsys.readouterr()
-    assert "refused" in out
-    assert f"The user lacks a right: {ALTER}." in err.splitlines()
+    output, error_output = capsys.readouterr()
+    assert "refused" in output
+    assert f"The user lacks a right: {ALTER}." in error_output.splitlines()
 
 
 @pytest.mark.slow
@@ -233,9 +235,11 @@ def test_the_right_that_would_settle_the_decision_is_named_where_a_guess_is_aske
     assert "add abort, which discards its records, or commit: " in advice
     assert advice.endswith(" --guess")
     assert broker.txns("guesser", "repair", "--topic", "moved", "--partition", "0") == HANGS
-    out, err = capsys.readouterr()
-    assert "needs a guess" in out
-    assert f"Before a guess: the coordinator's log may tell: {settles}." in err.splitlines()
+    output, error_output = capsys.readouterr()
+    assert "needs a guess" in output
+    assert (
+        f"Before a guess: the coordinator's log may tell: {settles}." in error_output.splitlines()
+    )
 
 
 @pytest.mark.slow
@@ -254,9 +258,9 @@ def test_an_error_that_is_about_no_right_has_nothing_missing() -> None:
 
 
 def test_every_subcommand_that_can_be_refused_has_its_rights() -> None:
-    page = (ROOT / "docs/security.md").read_text("utf-8")
+    page_text = (ROOT / "docs/security.md").read_text("utf-8")
     for command in RIGHTS:
-        assert f"`{command}`" in page
+        assert f"`{command}`" in page_text
 
 
 # What ``txnsim txns`` has beyond Kafka's tool, against a simulator in a process of its own.
@@ -299,9 +303,9 @@ def test_a_hanging_transaction_from_alert_to_repair(
     hang(server, "orders")
 
     assert run(server, "find-hanging", "--all") == HANGS
-    out, err = capsys.readouterr()
-    assert "hanging: 1." in err
-    header, row, reason, decision_line, command = out.splitlines()
+    output, error_output = capsys.readouterr()
+    assert "hanging: 1." in error_output
+    header, row, reason, decision_line, command = output.splitlines()
     assert header.startswith("Topic ")
     assert row.startswith("orders")
     assert reason.startswith("orders-0 at offset 0: transactional id ghost is Empty without this")
@@ -321,17 +325,17 @@ def test_a_hanging_transaction_from_alert_to_repair(
 
     # Without --yes nothing is changed, and nothing written.
     assert run(server, "repair", "--guess", "commit", "--audit-file", str(audit_file)) == HANGS
-    out, err = capsys.readouterr()
-    assert "would be repaired" in out
-    assert "orders-0: the guess does not count, as it was aborted." in err
-    assert "with --yes" in err
+    output, error_output = capsys.readouterr()
+    assert "would be repaired" in output
+    assert "orders-0: the guess does not count, as it was aborted." in error_output
+    assert "with --yes" in error_output
     assert not audit_file.exists()
 
     assert run(server, "repair", "--yes", "--audit-file", str(audit_file)) == 0
-    out, err = capsys.readouterr()
-    assert "repaired" in out
-    assert "0 -> 2" in out
-    assert str(audit_file) in err
+    output, error_output = capsys.readouterr()
+    assert "repaired" in output
+    assert "0 -> 2" in output
+    assert str(audit_file) in error_output
     attempt, outcome = [json.loads(line) for line in audit_file.read_text().splitlines()]
     assert attempt["attempt"]["verdict"] == "hanging"
     assert outcome["repair"]["outcome"] == "repaired"
@@ -396,10 +400,12 @@ def test_what_was_committed_is_not_discarded_in_silence(
             if is_forced:
                 await command.execute(admin, now_ms=0)
                 return await values(cluster, SOLO.topic, partitions=1)
-            with pytest.raises(ClientError, match="To abort it: --force") as refusal:
+            with pytest.raises(ClientError, match="To abort it: --force") as error_info:
                 await command.execute(admin, now_ms=0)
-            assert "It was committed: its coordinator's log has PrepareCommit" in str(refusal.value)
-            assert "t repair --topic solo --partition 0 --yes" in str(refusal.value)
+            assert "It was committed: its coordinator's log has PrepareCommit" in str(
+                error_info.value
+            )
+            assert "t repair --topic solo --partition 0 --yes" in str(error_info.value)
             return []
 
     read = run_cluster(story)
@@ -546,10 +552,10 @@ def test_a_lingering_transaction_is_ended_as_its_checkpoint_says(
     identity = open_transaction(server, f"sink-{command}")
     audit_file = tmp_path / "audit.jsonl"
     assert run(server, command, *identity, "--audit-file", str(audit_file)) == 0
-    out, err = capsys.readouterr()
-    assert "would be ended" in out
-    assert f"payments-0: readers {promise} what it wrote from offset " in out
-    assert err == "Nothing was changed. To do it: the same command with --yes.\n"
+    output, error_output = capsys.readouterr()
+    assert "would be ended" in output
+    assert f"payments-0: readers {promise} what it wrote from offset " in output
+    assert error_output == "Nothing was changed. To do it: the same command with --yes.\n"
     assert not audit_file.exists()
 
     assert run(server, command, *identity, "--yes", "--audit-file", str(audit_file), "--json") == 0

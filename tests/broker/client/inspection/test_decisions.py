@@ -60,9 +60,9 @@ def test_there_is_no_alarm_while_producers_write(level: int) -> None:
             )
             return [*reports, await asked(cluster)]
 
-    *during, last_report = run_cluster(story, level=level)
-    assert {(report.findings, report.unknown) for report in during} == {((), 0)}
-    assert len({report.decisions for report in during}) > 1
+    *reports_during, last_report = run_cluster(story, level=level)
+    assert {(report.findings, report.unknown) for report in reports_during} == {((), 0)}
+    assert len({report.decisions for report in reports_during}) > 1
     assert last_report.agrees == last_report.decisions == 3 * 79 + 6
     assert (last_report.owed, last_report.known_percent) == (0, 100)
 

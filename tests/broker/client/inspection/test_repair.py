@@ -191,9 +191,9 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with virtual_cluster.client() as cluster:
             judged_transaction = await found_hanging(Admin(cluster))
-            with pytest.raises(ClientError, match="nobody leads it") as failure:
+            with pytest.raises(ClientError, match="nobody leads it") as error_info:
                 await repair(DeafAdmin(cluster), judged_transaction, now_ms=0)
-            report = not_known(judged_transaction, failure.value, now_ms=7)
+            report = not_known(judged_transaction, error_info.value, now_ms=7)
             assert (report.partition, report.outcome, report.at_ms) == (
                 ORDERS_0,
                 Outcome.NOT_KNOWN,
@@ -641,9 +641,9 @@ async def test_the_right_to_describe_an_unused_name_is_the_right_to_describe_all
 async def test_a_missing_right_is_reported(virtual_cluster: VirtualCluster) -> None:
     async with virtual_cluster.client() as cluster:
         blind(virtual_cluster)
-        with pytest.raises(ClientError, match="may not describe every") as refusal:
+        with pytest.raises(ClientError, match="may not describe every") as error_info:
             await check_sight(cluster)
-        assert refusal.value.error is ErrorCode.transactional_id_authorization_failed
+        assert error_info.value.error is ErrorCode.transactional_id_authorization_failed
 
 
 @within(run_cluster)
@@ -657,13 +657,13 @@ async def test_a_search_that_seems_to_find_something_is_refused_then(
         assert (await survey(admin, now_ms=now_ms, partitions=[GHOSTLY])).hanging
         assert await admin.find_hanging(now_ms=now_ms, topic="orders")
         virtual_cluster.arm(REFUSED, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions", limit=3)
-        for search in (
+        for search_coroutine in (
             survey(admin, now_ms=now_ms, partitions=[GHOSTLY]),
             admin.find_hanging(now_ms=now_ms, topic="orders"),
         ):
-            with pytest.raises(ClientError) as refusal:
-                await search
-            assert refusal.value.error is ErrorCode.transactional_id_authorization_failed
+            with pytest.raises(ClientError) as error_info:
+                await search_coroutine
+            assert error_info.value.error is ErrorCode.transactional_id_authorization_failed
 
 
 @within(run_cluster)

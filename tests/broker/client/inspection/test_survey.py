@@ -130,8 +130,10 @@ class EndingAdmin(Admin):
         self, *args: object, **kwargs: object
     ) -> dict[TopicPartition, tuple[ProducerState, ...] | ClientError]:
         self.looks += 1
-        producers = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
-        return producers if self.looks == 1 else dict.fromkeys(producers, ())
+        producers_by_partition = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
+        return (
+            producers_by_partition if self.looks == 1 else dict.fromkeys(producers_by_partition, ())
+        )
 
 
 def test_what_ends_while_it_is_judged_does_not_hang() -> None:
@@ -198,8 +200,11 @@ def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> 
         async def describe_producers(
             self, *args: object, **kwargs: object
         ) -> dict[TopicPartition, tuple[ProducerState, ...] | ClientError]:
-            producers = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
-            return {**producers, TopicPartition("orders", 1): ClientError("nobody leads it")}
+            producers_by_partition = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
+            return {
+                **producers_by_partition,
+                TopicPartition("orders", 1): ClientError("nobody leads it"),
+            }
 
     async def story(virtual_cluster: VirtualCluster) -> Survey:
         async with virtual_cluster.client() as cluster:
@@ -220,9 +225,9 @@ P1 = TopicPartition("t", 1)
 NOW_MS = 10_000_000
 
 
-def producer(pid: int = 1, *, last_ms: int = 0, start: int | None = 5) -> ProducerState:
+def producer(producer_id: int = 1, *, last_ms: int = 0, start: int | None = 5) -> ProducerState:
     return ProducerState(
-        producer_id=pid,
+        producer_id=producer_id,
         producer_epoch=0,
         last_sequence=0,
         last_timestamp_ms=last_ms,
@@ -249,8 +254,8 @@ def description(*partitions: TopicPartition, state: str = "Ongoing") -> Transact
     [(MAX_TRANSACTION_TIMEOUT_MS, False), (MAX_TRANSACTION_TIMEOUT_MS + 1, True)],
 )
 def test_only_older_than_the_limit_counts(age_ms: int, is_candidate: bool) -> None:
-    rows = {P0: [producer(last_ms=NOW_MS - age_ms)]}
-    assert bool(OpenTransaction.candidates(rows, now_ms=NOW_MS)) is is_candidate
+    rows_by_partition = {P0: [producer(last_ms=NOW_MS - age_ms)]}
+    assert bool(OpenTransaction.candidates(rows_by_partition, now_ms=NOW_MS)) is is_candidate
 
 
 def test_without_an_open_transaction_nothing_hangs() -> None:
@@ -312,7 +317,7 @@ P = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize(
-    ("error", "message", "expected"),
+    ("error", "message", "expected_text"),
     [
         (6, None, "Failed to describe active producers for partition t-0 on brokerId 3"),
         (
@@ -335,8 +340,8 @@ P = TopicPartition("t", 0)
         (56, None, "Failed to describe active producers for partition t-0 due to unexpected error"),
     ],
 )
-def test_describe_producers(error: int, message: str | None, expected: str) -> None:
-    assert producers_failure(P, E(error), message, 3) == expected
+def test_describe_producers(error: int, message: str | None, expected_text: str) -> None:
+    assert producers_failure(P, E(error), message, 3) == expected_text
 
 
 @pytest.mark.parametrize(
@@ -348,8 +353,8 @@ def test_describe_producers(error: int, message: str | None, expected: str) -> N
     ],
 )
 def test_describe_transactions(error: int, ending: str) -> None:
-    expected = f"DescribeTransactions request for transactionalId `a` failed {ending}"
-    assert describe_failure("a", E(error)) == expected
+    expected_text = f"DescribeTransactions request for transactionalId `a` failed {ending}"
+    assert describe_failure("a", E(error)) == expected_text
 
 
 @pytest.mark.parametrize(
@@ -361,8 +366,8 @@ def test_describe_transactions(error: int, ending: str) -> None:
     ],
 )
 def test_fence_producers(error: int, ending: str) -> None:
-    expected = f"InitProducerId request for transactionalId `a` failed due to {ending}"
-    assert fence_failure("a", E(error)) == expected
+    expected_text = f"InitProducerId request for transactionalId `a` failed due to {ending}"
+    assert fence_failure("a", E(error)) == expected_text
 
 
 @pytest.mark.parametrize(
@@ -382,8 +387,8 @@ def test_fence_producers(error: int, ending: str) -> None:
     ],
 )
 def test_write_txn_markers(error: int, ending: str) -> None:
-    expected = f"WriteTxnMarkers request with S failed {ending}"
-    assert marker_failure("S", E(error), 4) == expected
+    expected_text = f"WriteTxnMarkers request with S failed {ending}"
+    assert marker_failure("S", E(error), 4) == expected_text
 
 
 def test_codes_without_a_sentence_of_ours_are_named() -> None:
@@ -566,7 +571,7 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
             virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="shop") as shop_producer,
         ):
-            no_entries = await read_coordinator_records(cluster, "shop", since_ms=0)
+            no_records = await read_coordinator_records(cluster, "shop", since_ms=0)
             await shop_producer.init_transactions()
             for end in (shop_producer.commit, shop_producer.abort):
                 shop_producer.begin()
@@ -574,7 +579,7 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
                 await end()
             now_ms = cluster.clock.now_ms()
             return (
-                no_entries,
+                no_records,
                 await read_coordinator_records(cluster, "shop", since_ms=0),
                 await read_coordinator_records(cluster, "other", since_ms=0),
                 await read_coordinator_records(
@@ -582,20 +587,20 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
                 ),
             )
 
-    no_entries, entries, entries_of_other, later_entries = run_cluster(story, level=2)
-    assert no_entries == entries_of_other == later_entries == ()
+    no_records, coordinator_records, records_of_other, later_records = run_cluster(story, level=2)
+    assert no_records == records_of_other == later_records == ()
     decided_states = [
         coordinator_record.state
-        for coordinator_record in entries
+        for coordinator_record in coordinator_records
         if coordinator_record.state.startswith("Prepare")
     ]
     assert decided_states == ["PrepareCommit", "PrepareAbort"]
     assert all(
         coordinator_record.is_v2
-        for coordinator_record in entries
+        for coordinator_record in coordinator_records
         if coordinator_record.state.startswith("Prepare")
     )
-    assert TopicPartition("orders", 0) in entries[1].partitions
+    assert TopicPartition("orders", 0) in coordinator_records[1].partitions
 
 
 def test_a_log_that_is_too_long_tells_nothing() -> None:
@@ -718,9 +723,9 @@ async def test_a_topic_that_is_not_there_is_refused(kafka: AsyncSimulatedKafka) 
 
 def test_what_hangs_is_named_with_its_reason_and_its_end() -> None:
     assert about_hanging((), bootstrap="b:1") is None
-    report = about_hanging((HANGING,), bootstrap="b:1")
-    assert report is not None
-    assert report.splitlines() == [
+    report_text = about_hanging((HANGING,), bootstrap="b:1")
+    assert report_text is not None
+    assert report_text.splitlines() == [
         "1 transaction hangs:",
         "  orders-1 since offset 3: producer 7, epoch 0: no coordinator knows producer id 7",
         "    It was committed: end it with COMMIT, as so it is",
@@ -737,9 +742,9 @@ async def test_what_is_missing_tells_where_it_was_written(kafka: AsyncSimulatedK
     await write_aborted(kafka, "input", "b")
     admin = await kafka.rebuilt.admin()
     assert await about_exactly_once(admin, ["a"], "input", settle_ms=0) is None
-    report = await about_exactly_once(admin, ["a", "b"], "input", settle_ms=0)
-    assert report is not None
-    assert report.splitlines() == [
+    report_text = await about_exactly_once(admin, ["a", "b"], "input", settle_ms=0)
+    assert report_text is not None
+    assert report_text.splitlines() == [
         "not exactly once, from what was given to input:",
         "missing: 1 record",
         "  'b' (written there in a transaction that is aborted)",

@@ -147,11 +147,11 @@ def _offsets(error: ErrorCode) -> Any:
 async def test_a_group_that_is_gone_waits_for_nothing_and_a_refusal_is_told(
     error: ErrorCode, *, is_told: bool
 ) -> None:
-    handlers = {
+    handler_by_api = {
         ClientApi.LIST_GROUPS: listing_of_groups(),
         ClientApi.DESCRIBE_SHARE_GROUP_OFFSETS: _offsets(error),
     }
-    async with FakeBroker(handlers) as broker, Cluster(broker.address) as client:
+    async with FakeBroker(handler_by_api) as broker, Cluster(broker.address) as client:
         waiting_groups = await waiting_share_groups(Admin(client), ORDERS_0)
     assert waiting_groups.groups == ()
     sentences = [

@@ -447,10 +447,10 @@ async def test_one_that_stands_still_is_expelled_and_joins_again_when_it_polls(
         with pytest.raises(ClientError) as error_info:
             await a.commit()
         assert error_info.value.error == ErrorCode.unknown_member_id
-        poll = cluster.env.tasks.spawn(a.poll(), name="back")
+        poll_task = cluster.env.tasks.spawn(a.poll(), name="back")
         await asyncio.sleep(1)
         await b.poll()
-        await poll
+        await poll_task
         await a.poll(until=ALL - b.assigned)
 
 

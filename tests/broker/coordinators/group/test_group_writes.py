@@ -95,11 +95,11 @@ class Hold:
 async def test_a_write_is_answered_when_it_is_replicated(group_bench: GroupBench) -> None:
     group_writer = GroupWriter(group_bench)
     group_bench.log.is_held = True
-    answer = group_bench.later(group_writer.write(group_writer.operation()))
+    answer_task = group_bench.later(group_writer.write(group_writer.operation()))
     await group_bench.pass_ms(1)
-    assert (group_writer.appended, answer.done()) == ([1], False)
+    assert (group_writer.appended, answer_task.done()) == ([1], False)
     group_bench.log.release()
-    assert await answer == Decision(number=1, records=(RECORD,))
+    assert await answer_task == Decision(number=1, records=(RECORD,))
 
 
 @within(run_groups)
@@ -108,10 +108,10 @@ async def test_a_write_that_is_not_replicated_in_time_is_refused_though_appended
 ) -> None:
     group_writer = GroupWriter(group_bench)
     group_bench.log.is_held = True
-    answer = group_bench.later(group_writer.write(group_writer.operation()))
+    answer_task = group_bench.later(group_writer.write(group_writer.operation()))
     await group_bench.pass_ms(1)
     group_bench.log.release(ErrorCode.request_timed_out)
-    refusal = await answer
+    refusal = await answer_task
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.coordinator_not_available
     assert group_writer.appended == [1]
@@ -138,11 +138,11 @@ async def test_a_rejected_decision_appends_nothing(group_bench: GroupBench) -> N
 async def test_a_held_write_is_decided_again_when_the_log_lets_it(group_bench: GroupBench) -> None:
     group_writer = GroupWriter(group_bench)
     hold = Hold(group_bench)
-    answer = group_bench.later(group_writer.write(group_writer.operation()))
+    answer_task = group_bench.later(group_writer.write(group_writer.operation()))
     await group_bench.pass_ms(1)
     assert (hold.held, group_writer.decided, group_writer.appended) == (1, 1, [])
     hold.release()
-    assert await answer == Decision(number=2, records=(RECORD,))
+    assert await answer_task == Decision(number=2, records=(RECORD,))
     assert group_writer.appended == [2]
 
 
@@ -152,11 +152,11 @@ async def test_a_held_write_that_is_rejected_afterwards_appends_nothing(
 ) -> None:
     group_writer = GroupWriter(group_bench)
     hold = Hold(group_bench)
-    answer = group_bench.later(group_writer.write(group_writer.operation()))
+    answer_task = group_bench.later(group_writer.write(group_writer.operation()))
     await group_bench.pass_ms(1)
     group_writer.rejection = REFUSAL
     hold.release()
-    assert await answer is REFUSAL
+    assert await answer_task is REFUSAL
     assert (group_writer.decided, group_writer.appended) == (2, [])
 
 
@@ -166,11 +166,11 @@ async def test_a_write_whose_group_moves_while_it_is_held_appends_nothing(
 ) -> None:
     group_writer = GroupWriter(group_bench)
     hold = Hold(group_bench)
-    answer = group_bench.later(group_writer.write(group_writer.operation()))
+    answer_task = group_bench.later(group_writer.write(group_writer.operation()))
     await group_bench.pass_ms(1)
     group_writer.is_current = False
     hold.release()
-    assert await answer is MOVED
+    assert await answer_task is MOVED
     assert (group_writer.decided, group_writer.appended) == (1, [])
 
 
@@ -178,10 +178,10 @@ async def test_a_write_whose_group_moves_while_it_is_held_appends_nothing(
 async def test_a_write_that_a_fault_refuses_is_not_decided_again(group_bench: GroupBench) -> None:
     group_writer = GroupWriter(group_bench)
     hold = Hold(group_bench)
-    answer = group_bench.later(group_writer.write(group_writer.operation()))
+    answer_task = group_bench.later(group_writer.write(group_writer.operation()))
     await group_bench.pass_ms(1)
     hold.release(REFUSAL)
-    refusal = await answer
+    refusal = await answer_task
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.coordinator_not_available
     assert (group_writer.decided, group_writer.appended) == (1, [])
@@ -211,10 +211,10 @@ async def test_a_decision_in_slices_whose_group_moves_in_a_break_appends_nothing
 ) -> None:
     group_writer = GroupWriter(group_bench)
     operation = group_writer.operation(element_count=LOOKS * LOOK_ELEMENTS)
-    answer = group_bench.later(operation.run_and_wait(group_writer.pace()))
+    answer_task = group_bench.later(operation.run_and_wait(group_writer.pace()))
     await asyncio.sleep(0)
     group_writer.is_current = False
-    assert await answer is MOVED
+    assert await answer_task is MOVED
     assert group_writer.appended == []
 
 
@@ -255,8 +255,8 @@ async def test_a_classic_group_that_a_fault_keeps_out_of_the_log_is_forgotten(
     answers = [group_bench.later(group_bench.join()) for _ in range(2)]
     await asyncio.sleep(0)
     hold.release(REFUSAL)
-    for answer in answers:
-        assert (await answer).error is ErrorCode.coordinator_not_available
+    for answer_task in answers:
+        assert (await answer_task).error is ErrorCode.coordinator_not_available
     assert group_bench.groups.list() == ()
 
 
@@ -266,10 +266,10 @@ async def test_a_classic_group_that_other_records_tell_of_is_not_forgotten(
 ) -> None:
     group_writer = GroupWriter(group_bench)
     hold = Hold(group_bench)
-    answer = group_bench.later(group_bench.join())
+    answer_task = group_bench.later(group_bench.join())
     await asyncio.sleep(0)
     group_bench.log.admission = None
     await group_writer.write(group_writer.operation())
     hold.release(REFUSAL)
-    await answer
+    await answer_task
     assert len(group_bench.groups.list()) == 1

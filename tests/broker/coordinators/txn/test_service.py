@@ -92,12 +92,12 @@ async def expire(coordinator_bench: CoordinatorBench, ms: int = 80_000) -> None:
 
 
 async def at_epoch(
-    coordinator_bench: CoordinatorBench, epoch: int, *, pid: int = 7
+    coordinator_bench: CoordinatorBench, epoch: int, *, producer_id: int = 7
 ) -> ProducerIdAndEpoch:
     """Start over with an entry that is Empty at ``epoch``; ids come from a block at 1000."""
     loaded_metadata = apply(
         None,
-        to_first(TID, producer_id=ProducerId(pid), timeout_ms=60_000, now_ms=START_MS),
+        to_first(TID, producer_id=ProducerId(producer_id), timeout_ms=60_000, now_ms=START_MS),
         release_rules=LATEST_RULES,
     )
     assert loaded_metadata is not None
@@ -109,7 +109,7 @@ async def at_epoch(
     owned_partition = coordinator_bench.service._ownership.find(TID)
     assert not isinstance(owned_partition, Rejection)
     owned_partition.entries[TID] = txn
-    return identity(pid, epoch)
+    return identity(producer_id, epoch)
 
 
 async def ids_from(coordinator_bench: CoordinatorBench, first_id: int) -> None:
@@ -345,12 +345,12 @@ async def test_verification_sees_what_is_committed() -> None:
     assert error_of(coordinator_bench.service.verify(verify(TransactionalId("")))) == 42
     session = await coordinator_bench.ready()
     coordinator_bench.held_appends = []
-    adding = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
+    adding_task = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
     await coordinator_bench.settle()
     verified_before = coordinator_bench.service.verify(verify())
     assert verified_before == PartitionsVerified(partition_errors=((FOO_0, 120), (FOO_1, 120)))
     coordinator_bench.held_appends[0].set_result(ErrorCode.none)
-    await adding
+    await adding_task
     verified_after = coordinator_bench.service.verify(verify())
     assert verified_after == PartitionsVerified(partition_errors=((FOO_0, 0), (FOO_1, 120)))
     coordinator_bench.service.unload(HOME, 1)
@@ -381,16 +381,16 @@ async def test_between_decision_and_commit_others_must_wait() -> None:
     coordinator_bench = CoordinatorBench()
     session = await coordinator_bench.ready()
     coordinator_bench.held_appends = []
-    adding = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
+    adding_task = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
     await coordinator_bench.settle()
-    assert not adding.done()
+    assert not adding_task.done()
     assert coordinator_bench.entry().pending_state is TransactionState.ONGOING
     assert shape(coordinator_bench.entry()) == "Empty 0:0"
     assert error_of(await coordinator_bench.add(session, FOO_1)) is CONCURRENT
     assert error_of(await coordinator_bench.end(session)) is CONCURRENT
     assert error_of(await coordinator_bench.init()) is CONCURRENT
     coordinator_bench.held_appends[0].set_result(ErrorCode.none)
-    assert error_of(await adding) == 0
+    assert error_of(await adding_task) == 0
     assert shape(coordinator_bench.entry()) == "Ongoing 0:0"
 
 
@@ -500,7 +500,7 @@ async def test_an_append_that_outlives_its_coordinator_changes_nothing(
     else:
         load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), log)
     await coordinator_bench.settle()
-    entries_after = coordinator_bench.service.entries()
+    metadata_entries_after = coordinator_bench.service.entries()
     assert coordinator_bench.held_appends is not None
     coordinator_bench.held_appends[0].set_result(
         ErrorCode.none if committed else ErrorCode.not_leader_or_follower
@@ -510,7 +510,7 @@ async def test_an_append_that_outlives_its_coordinator_changes_nothing(
     assert error_code == (14 if then == "loading" else 16)
     if step == "end" and then == "reloaded" and committed:
         return  # the new coordinator is already ending it: its own append is held
-    assert coordinator_bench.service.entries() == entries_after
+    assert coordinator_bench.service.entries() == metadata_entries_after
     assert coordinator_bench.sent == [] or (step, then) == ("end", "reloaded")
 
 
@@ -518,20 +518,20 @@ async def test_a_crash_after_the_append_is_finished_by_the_next_coordinator() ->
     """The record is in the log, the answer was never sent: the retry gets it."""
     coordinator_bench, session = await ongoing()
     coordinator_bench.held_appends = []
-    ending = coordinator_bench.start(coordinator_bench.end(session))
+    ending_task = coordinator_bench.start(coordinator_bench.end(session))
     await coordinator_bench.settle()
     coordinator_bench.held_appends = None
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
     await coordinator_bench.settle()
     assert shape(coordinator_bench.entry()) == "CompleteCommit 0:1"
     assert await coordinator_bench.end(session) == identity(0, 1)
-    ending.cancel()
+    ending_task.cancel()
 
 
 async def test_a_crash_before_the_append_leaves_the_transaction_open() -> None:
     coordinator_bench, session = await ongoing()
     coordinator_bench.held_appends = []
-    ending = coordinator_bench.start(coordinator_bench.end(session))
+    ending_task = coordinator_bench.start(coordinator_bench.end(session))
     await coordinator_bench.settle()
     coordinator_bench.held_appends = None
     load_whole(
@@ -539,7 +539,7 @@ async def test_a_crash_before_the_append_leaves_the_transaction_open() -> None:
     )
     assert shape(coordinator_bench.entry()) == "Ongoing 0:0"
     assert await coordinator_bench.end(session) == identity(0, 1)
-    ending.cancel()
+    ending_task.cancel()
 
 
 async def test_a_crash_before_the_markers_sends_all_of_them_again() -> None:
@@ -638,7 +638,7 @@ def entry_value(txn: TxnMetadata, transaction_version: TransactionVersion) -> by
     from txnsim.txn.log_format import encode_value
 
     base_metadata = entry(
-        txn.state, pid=txn.producer_id, epoch=txn.producer_epoch, update_ms=START_MS
+        txn.state, producer_id=txn.producer_id, epoch=txn.producer_epoch, update_ms=START_MS
     )
     record = to_ongoing(
         base_metadata, partitions=txn.partitions, client_version=txn.client_version, now_ms=START_MS
@@ -834,10 +834,10 @@ async def test_the_trace_tells_what_led_to_the_completion() -> None:
     coordinator_bench.tasks.drive(coordinator_bench.end(session), lambda *_: None, name="end")
     await coordinator_bench.settle()
     events = list(coordinator_bench.tracer.events())
-    chain = [events[-1]]
-    while chain[-1].p and chain[-1].k != "txn.decide":
-        chain.append(events[chain[-1].p[0]])
-    assert [event.k for event in reversed(chain)] == [
+    event_chain = [events[-1]]
+    while event_chain[-1].p and event_chain[-1].k != "txn.decide":
+        event_chain.append(events[event_chain[-1].p[0]])
+    assert [event.k for event in reversed(event_chain)] == [
         "txn.decide",
         "txn.prepare",
         "txn.append",
@@ -867,8 +867,10 @@ async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_requ
 async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> None:
     coordinator_bench = CoordinatorBench(is_loaded=False, is_traced=True)
     coordinator_bench.answers_markers = False
-    cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "a broker leads now"})
-    coordinator_bench.tracer.caused_by(cause)
+    cause_event_index = coordinator_bench.tracer.emit(
+        "note", "cluster", data={"text": "a broker leads now"}
+    )
+    coordinator_bench.tracer.caused_by(cause_event_index)
     load_whole(
         coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_transactions(["a", "b"])
     )
@@ -880,11 +882,14 @@ async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> N
         for kind in ("txn.prepare", "marker.owed", "marker.sent", "marker.acked", "txn.append")
     }
     due_causes = [[event.i] for event in events["txn.prepare"]]
-    assert [list(event.p) for event in events["txn.prepare"]] == [[cause], [cause]]
+    assert [list(event.p) for event in events["txn.prepare"]] == [
+        [cause_event_index],
+        [cause_event_index],
+    ]
     assert [list(event.p) for event in events["marker.owed"]] == due_causes
     assert [list(event.p) for event in events["marker.sent"]] == due_causes
     assert [list(event.p) for event in events["marker.acked"]] == [
-        [event.i, cause] for event in events["marker.sent"]
+        [event.i, cause_event_index] for event in events["marker.sent"]
     ]
     assert [list(event.p) for event in events["txn.append"]] == [
         [event.i] for event in events["marker.acked"]
@@ -930,12 +935,12 @@ async def test_only_an_id_without_a_transaction_is_aged() -> None:
     session = await coordinator_bench.ready()
     assert await age(coordinator_bench, 9, "nobody") is INVALID_STATE
     coordinator_bench.held_appends = []
-    adds = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
+    adds_task = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
     await coordinator_bench.settle()
     assert await age(coordinator_bench, 9) is INVALID_STATE, "a change is pending"
     coordinator_bench.held_appends[0].set_result(ErrorCode.none)
     coordinator_bench.held_appends = None
-    await adds
+    await adds_task
     assert await age(coordinator_bench, 9) is INVALID_STATE, "it is open"
     await coordinator_bench.end(session)
     assert await age(coordinator_bench, 9) is INVALID_STATE, "it is prepared"
@@ -952,11 +957,11 @@ async def test_an_id_whose_record_is_refused_or_moves_away_is_not_aged() -> None
     assert await age(coordinator_bench, 9) is ErrorCode.not_enough_replicas
     assert shape(coordinator_bench.entry()) == "Empty 0:0"
     coordinator_bench.held_appends = []
-    aging = coordinator_bench.start(age(coordinator_bench, 9))
+    aging_task = coordinator_bench.start(age(coordinator_bench, 9))
     await coordinator_bench.settle()
     coordinator_bench.service.unload(HOME, 1)
     coordinator_bench.held_appends[0].set_result(ErrorCode.none)
-    assert await aging is ErrorCode.not_coordinator
+    assert await aging_task is ErrorCode.not_coordinator
     assert await age(coordinator_bench, 9) is ErrorCode.not_coordinator
 
 
@@ -1243,17 +1248,19 @@ async def test_after_a_failure_it_pauses(failure: AllocateProducerIdsReply | Exc
 
 async def test_who_waits_for_a_block_goes_on_when_it_is_there() -> None:
     controller = Controller(BLOCK)
-    allocated: asyncio.Future[AllocateProducerIdsReply] = asyncio.get_running_loop().create_future()
+    allocated_future: asyncio.Future[AllocateProducerIdsReply] = (
+        asyncio.get_running_loop().create_future()
+    )
 
     async def allocate() -> AllocateProducerIdsReply:
-        return await allocated
+        return await allocated_future
 
     controller.source.allocate = allocate
     tasks = LoopTasks(asyncio.get_running_loop())
     waiting_tasks = [tasks.spawn(controller.source.ready(), name="waits") for _ in range(2)]
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting_tasks)
-    allocated.set_result(BLOCK)
+    allocated_future.set_result(BLOCK)
     await asyncio.gather(*waiting_tasks)
     assert controller.source.take() == 0
     await controller.source.ready()

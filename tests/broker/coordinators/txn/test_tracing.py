@@ -33,12 +33,14 @@ def last_event(tracer: Tracer) -> tuple[Event, dict[str, object]]:
     return event, event.d
 
 
-def owned_partition(*entries: TxnMetadata) -> OwnedPartition:
+def owned_partition(*txn_metadata_entries: TxnMetadata) -> OwnedPartition:
     return OwnedPartition(
         partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
         node=NODE,
-        entries={txn_metadata.transactional_id: txn_metadata for txn_metadata in entries},
+        entries={
+            txn_metadata.transactional_id: txn_metadata for txn_metadata in txn_metadata_entries
+        },
     )
 
 

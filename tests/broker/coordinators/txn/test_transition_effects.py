@@ -113,7 +113,7 @@ async def test_a_passing_refusal_is_tried_again_at_the_present_leader(error: int
 async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
     coordinator_bench, _ = await bench_after_end(FOO_0, FOO_1, is_traced=True)
     coordinator_bench.tracer.level = TraceLevel.BRIEF
-    events_before = len(coordinator_bench.tracer)
+    event_count_before = len(coordinator_bench.tracer)
     await coordinator_bench.settle()
     for error in (ErrorCode.not_leader_or_follower, ErrorCode.request_timed_out, ErrorCode.none):
         coordinator_bench.sent[-1].reply(
@@ -124,7 +124,7 @@ async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
         await coordinator_bench.settle()
     event_fields = [
         cast(dict[str, object], event.d)
-        for event in coordinator_bench.tracer.events(events_before)
+        for event in coordinator_bench.tracer.events(event_count_before)
         if event.k == "marker.sent"
     ]
     assert [(event_fields["tp"], event_fields["attempt"]) for event_fields in event_fields] == [
@@ -137,13 +137,13 @@ async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
         producer_epoch=coordinator_bench.entry().producer_epoch,
     )
     coordinator_bench.tracer.level = TraceLevel.FULL
-    events_before = len(coordinator_bench.tracer)
+    event_count_before = len(coordinator_bench.tracer)
     await coordinator_bench.add(session, FOO_1)
     await coordinator_bench.end(session)
     await coordinator_bench.settle()
     (sent_event,) = [
         event
-        for event in coordinator_bench.tracer.events(events_before)
+        for event in coordinator_bench.tracer.events(event_count_before)
         if event.k == "marker.sent"
     ]
     assert "attempt" not in cast(dict[str, object], sent_event.d), "a new debt is counted anew"
@@ -311,17 +311,19 @@ async def test_who_stops_between_the_slices_of_an_answer_follows_no_more() -> No
 async def test_markers_that_an_answer_does_not_tell_of_are_abandoned(count: int) -> None:
     coordinator_bench = await bench_with_many(count, is_traced=True)
     whole_reply = marker_reply(coordinator_bench.sent[0].command)
-    cause = note_cause(coordinator_bench)
+    cause_event_index = note_cause(coordinator_bench)
     coordinator_bench.sent[0].answer.resolve(WriteTxnMarkersReply(results=whole_reply.results[:-2]))
     await coordinator_bench.settle()
     coordinator_bench.clock.pass_ms(1_000)
     await coordinator_bench.settle()
     assert len(coordinator_bench.sent) == 1
     assert count_in(coordinator_bench, TransactionState.PREPARE_COMMIT) == 2
-    abandoned = events_of(coordinator_bench, "marker.abandoned")
+    abandoned_events = events_of(coordinator_bench, "marker.abandoned")
     sent_events = events_of(coordinator_bench, "marker.sent")[-2:]
-    assert [list(event.p) for event in abandoned] == [[event.i, cause] for event in sent_events]
-    assert [payload(event)["rule"] for event in abandoned] == ["result.unexpected"] * 2
+    assert [list(event.p) for event in abandoned_events] == [
+        [event.i, cause_event_index] for event in sent_events
+    ]
+    assert [payload(event)["rule"] for event in abandoned_events] == ["result.unexpected"] * 2
 
 
 async def test_what_is_owed_meanwhile_goes_out_in_the_next_request() -> None:
@@ -409,9 +411,9 @@ def preparation_of(coordinator_bench: CoordinatorBench, state: str) -> Event:
 
 def note_cause(coordinator_bench: CoordinatorBench) -> int:
     """Trace an event that becomes the cause of the following events."""
-    cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "it comes"})
-    coordinator_bench.tracer.caused_by(cause)
-    return cause
+    cause_event_index = coordinator_bench.tracer.emit("note", "cluster", data={"text": "it comes"})
+    coordinator_bench.tracer.caused_by(cause_event_index)
+    return cause_event_index
 
 
 async def test_an_answer_is_caused_by_the_end_and_not_by_the_markers_that_are_owed_then() -> None:
@@ -427,12 +429,12 @@ async def test_an_answer_is_caused_by_the_end_and_not_by_the_markers_that_are_ow
 async def test_the_answer_about_one_transaction_is_the_cause_of_its_end() -> None:
     coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=True)
     await coordinator_bench.settle()
-    cause = note_cause(coordinator_bench)
+    cause_event_index = note_cause(coordinator_bench)
     coordinator_bench.sent[0].reply()
     (acked_event,) = events_of(coordinator_bench, "marker.acked")
-    assert list(acked_event.p) == [cause]
+    assert list(acked_event.p) == [cause_event_index]
     assert list(events_of(coordinator_bench, "txn.append")[-1].p) == [acked_event.i]
-    assert coordinator_bench.tracer.cause == cause
+    assert coordinator_bench.tracer.cause == cause_event_index
 
 
 async def test_a_completion_that_is_tried_again_is_caused_by_what_made_it_due() -> None:
@@ -478,10 +480,13 @@ async def test_brief_tells_only_of_appends_that_fail() -> None:
 async def test_a_move_cancels_the_markers_that_are_owed() -> None:
     coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=True)
     await coordinator_bench.settle()
-    cause = note_cause(coordinator_bench)
+    cause_event_index = note_cause(coordinator_bench)
     coordinator_bench.service.unload(HOME, 1)
     (cancelled_event,) = events_of(coordinator_bench, "marker.cancelled")
-    assert list(cancelled_event.p) == [cause, preparation_of(coordinator_bench, "CompleteCommit").i]
+    assert list(cancelled_event.p) == [
+        cause_event_index,
+        preparation_of(coordinator_bench, "CompleteCommit").i,
+    ]
     assert cancelled_event.tx == "txn-1/0:1"
     assert payload(cancelled_event) == {
         "pid": 0,

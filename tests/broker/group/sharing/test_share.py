@@ -281,9 +281,9 @@ def test_a_part_of_what_is_initialising_may_be_done() -> None:
     driver.initializations = driver.initializations[:1]
     driver.complete_initialization()
     assert driver.records == [stored_topics(initializing=(topic(1),), initialized=(topic(0),))]
-    unknown_partitions = {topic_id("gone"): frozenset({0})}
+    unknown_partitions_by_id = {topic_id("gone"): frozenset({0})}
     (record,) = records_of_initialized(
-        driver.group, unknown_partitions, image=driver.image, now_ms=NOW
+        driver.group, unknown_partitions_by_id, image=driver.image, now_ms=NOW
     )
     assert isinstance(record, ShareTopicsStored)
     assert [

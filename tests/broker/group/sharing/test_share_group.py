@@ -99,8 +99,8 @@ def test_tombstones_of_members_that_are_not_there_mean_nothing() -> None:
     driver = ShareDriver()
     driver.write([ShareEpochStored(group_id=GROUP, group_epoch=3)])
     driver.write(
-        kind(group_id=GROUP, member_id="x")
-        for kind in (ShareCurrentAssignmentDeleted, ShareTargetDeleted, ShareMemberDeleted)
+        make_kind(group_id=GROUP, member_id="x")
+        for make_kind in (ShareCurrentAssignmentDeleted, ShareTargetDeleted, ShareMemberDeleted)
     )
     assert driver.group.members == {}
 

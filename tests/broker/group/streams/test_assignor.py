@@ -126,8 +126,8 @@ def test_every_task_runs_once_and_copies_lie_elsewhere(
     processes: dict[str, str], counts: list[tuple[int, bool]], standby_count: int
 ) -> None:
     parts = {
-        str(number): AssignedSubtopology(task_count=count, is_stateful=stateful)
-        for number, (count, stateful) in enumerate(counts)
+        str(number): AssignedSubtopology(task_count=count, is_stateful=is_stateful)
+        for number, (count, is_stateful) in enumerate(counts)
     }
     every = [
         (name, task_index)

@@ -481,8 +481,8 @@ def test_reported_offsets_are_kept() -> None:
     driver.send_ok("a", 2, task_offsets=())
     assert driver.group.memory.task_offsets["a"].end_offsets == {("1", 0): 9}
     repeated_offsets = ((("1", 0), 5), (("1", 0), 5))
-    for field in ("task_offsets", "task_end_offsets"):
-        assert heartbeat_rejection(driver, "a", 2, **{field: repeated_offsets}).reason == (
+    for field_name in ("task_offsets", "task_end_offsets"):
+        assert heartbeat_rejection(driver, "a", 2, **{field_name: repeated_offsets}).reason == (
             "Task offsets contain a duplicate entry for subtopology 1 and partition 0."
         )
     driver.join("b")

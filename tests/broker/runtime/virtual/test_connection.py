@@ -53,17 +53,17 @@ class Recorder(asyncio.Protocol):
 
 async def pair(env: VirtualEnvironment, *, keep_open: bool = False) -> tuple[Recorder, Recorder]:
     """The protocols of a client and of a server that are connected."""
-    accepted: list[Recorder] = []
+    accepted_recorders: list[Recorder] = []
 
     def accept() -> Recorder:
-        accepted.append(Recorder(keep_open=keep_open))
-        return accepted[-1]
+        accepted_recorders.append(Recorder(keep_open=keep_open))
+        return accepted_recorders[-1]
 
     server = await env.loop.create_server(accept, "broker", 0)
     _, client = await env.loop.create_connection(Recorder, *server.address)
     server.close()
     assert isinstance(client, Recorder)
-    return client, accepted[0]
+    return client, accepted_recorders[0]
 
 
 async def settle() -> None:
@@ -377,8 +377,8 @@ async def test_serve_forever_accepts_until_cancelled(env: VirtualEnvironment) ->
     server = await env.loop.create_server(asyncio.Protocol, "localhost", 9092)
     await server.start_serving()
     assert server.get_loop() is env.loop
-    serving = env.tasks.spawn(server.serve_forever(), name="serve")
+    serving_task = env.tasks.spawn(server.serve_forever(), name="serve")
     await env.loop.create_connection(asyncio.Protocol, "localhost", 9092)
-    serving.cancel()
+    serving_task.cancel()
     await asyncio.sleep(1)
     assert not server.is_serving()

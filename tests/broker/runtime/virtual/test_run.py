@@ -82,7 +82,9 @@ async def echo_and_peers(env: VirtualEnvironment) -> str:
     ]
     clients = [env.tasks.spawn(client(name, port), name=name) for name in {"ada", "bob", "cyd"}]
     await asyncio.wait(clients)
-    assert [await reply for reply in replies] == [n for n in range(20) for _ in range(2)]
+    assert [await reply_future for reply_future in replies] == [
+        n for n in range(20) for _ in range(2)
+    ]
     await asyncio.sleep(3_600)
     server.close()
     return env.tracer.hash
@@ -219,11 +221,11 @@ def test_a_task_that_lost_its_wakeup_is_closed_with_its_run(
     ends: list[str] = []
 
     async def main(env: VirtualEnvironment) -> None:
-        woken = env.loop.create_future()
+        woken_future = env.loop.create_future()
 
         async def connect() -> None:
             try:
-                await woken
+                await woken_future
             finally:
                 try:
                     await env.loop.create_future()
@@ -232,7 +234,7 @@ def test_a_task_that_lost_its_wakeup_is_closed_with_its_run(
 
         env.tasks.spawn(connect(), name="connect")
         await asyncio.sleep(1)
-        woken.set_result(None)
+        woken_future.set_result(None)
         env.loop._ready.clear()  # type: ignore[attr-defined]
         raise OverLimitError
 
@@ -301,9 +303,9 @@ def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
 
     async def main(env: VirtualEnvironment) -> str:
         thread.start()
-        result = await echo_and_peers(env)
+        result_text = await echo_and_peers(env)
         assert enough_event.wait(60), "the real loop stands still"
-        return result
+        return result_text
 
     started_s = time.time()
     try:
@@ -423,19 +425,19 @@ def test_years_pass_without_the_clock_standing_still(loop: VirtualLoop) -> None:
 
 def test_a_client_that_waits_for_a_rounding_error_gets_on(loop: VirtualLoop) -> None:
     """aiokafka's idle check asks for what is left until it is nothing, as time does go on."""
-    left_s, turns = 1e-13, 0
+    left_s, turn_count = 1e-13, 0
     deadline_s = loop.time() + left_s
 
     async def main() -> None:
-        nonlocal turns
+        nonlocal turn_count
         while loop.time() <= deadline_s:
-            turns += 1
+            turn_count += 1
             finish_future = loop.create_future()
             loop.call_later(left_s, finish_future.set_result, None)
             await finish_future
 
     loop.run_until_complete(main())
-    assert turns == 1
+    assert turn_count == 1
 
 
 def test_waiting_with_nothing_scheduled_names_the_waiting_tasks(loop: VirtualLoop) -> None:
@@ -503,8 +505,10 @@ def test_real_sockets_are_refused(loop: VirtualLoop) -> None:
 @pytest.mark.parametrize("kind", ["create_server", "create_connection"])
 def test_tls_and_a_missing_network_are_refused(loop: VirtualLoop, kind: str) -> None:
     def ask(ssl: bool | None) -> Awaitable[object]:
-        answer: Awaitable[object] = getattr(loop, kind)(asyncio.Protocol, "localhost", 1, ssl=ssl)
-        return answer
+        answer_awaitable: Awaitable[object] = getattr(loop, kind)(
+            asyncio.Protocol, "localhost", 1, ssl=ssl
+        )
+        return answer_awaitable
 
     with pytest.raises(NotSimulatedError, match="TLS"):
         loop.run_until_complete(ask(ssl=True))

@@ -86,16 +86,18 @@ def test_a_reader_that_waits_at_a_follower_waits() -> None:
             producer = await begin_transaction(app_cluster, "a")
             await producer.send("orders", 0, b"x")
             await producer.send("orders", 0, b"y")
-            follower = next(id_ for id_ in (1, 2, 3) if id_ != cluster.leader(ORDERS_0))
+            follower = next(
+                broker_id for broker_id in (1, 2, 3) if broker_id != cluster.leader(ORDERS_0)
+            )
             near_replicas = NearReplicas(RACKS[follower - 1])
             await fetch(client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=0)
-            waiting_fetch = cluster.env.tasks.spawn(
+            waiting_fetch_task = cluster.env.tasks.spawn(
                 fetch(client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=5_000),
                 name="near",
             )
             await asyncio.sleep(0.1)
             assert partition_of(await facts_reader.read()).readers == ("near",)
-            fetch_result = await waiting_fetch
+            fetch_result = await waiting_fetch_task
             assert fetch_result.follower_id == follower
             assert partition_of(await facts_reader.read()).readers == ()
 

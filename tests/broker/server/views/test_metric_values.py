@@ -259,10 +259,10 @@ async def a_batch_that_can_not_be_read(cluster: VirtualCluster, watch: Watch) ->
     assert watch(table.UNCLEANABLE) == {("1",): 1}
 
 
-def ticking_stopwatch(stopwatch_ns: Callable[[], int]) -> Callable[[], int]:
+def ticking_stopwatch(read_stopwatch_ns: Callable[[], int]) -> Callable[[], int]:
     """Work takes no virtual time: here each look at the watch takes a microsecond."""
     ticks = itertools.count(0, 1_000)
-    return lambda: stopwatch_ns() + next(ticks)
+    return lambda: read_stopwatch_ns() + next(ticks)
 
 
 async def requests_of_a_client(cluster: VirtualCluster, watch: Watch) -> None:

@@ -79,7 +79,9 @@ async def test_a_rule_that_holds_and_a_link_that_is_cut_are_named(cluster: Virtu
         assert leader is not None
         cluster.env.network.cut(BrokerId(coordinator), leader.leader)
         await producer.commit()
-        assert any("it is cut, heal it" in wait for wait in wait_reasons(cluster.sim, "shop"))
+        assert any(
+            "it is cut, heal it" in wait_text for wait_text in wait_reasons(cluster.sim, "shop")
+        )
         cluster.env.network.heal(BrokerId(coordinator), leader.leader)
         await until_state(cluster.sim, "shop", ("CompleteCommit",), timeout_ms=1_000)
 
@@ -94,9 +96,9 @@ async def test_an_open_transaction_and_one_that_is_not_known_say_what_is_missing
         await begin_transaction(app_cluster, "shop") as producer,
     ):
         await producer.send("orders", 0, b"v")
-        (wait,) = wait_reasons(cluster.sim, "shop")
-        assert "neither committed nor aborted" in wait
-        assert "transaction.timeout.ms" in wait
+        (wait_text,) = wait_reasons(cluster.sim, "shop")
+        assert "neither committed nor aborted" in wait_text
+        assert "transaction.timeout.ms" in wait_text
         await producer.abort()
 
 

@@ -15,12 +15,12 @@ NO_KIP_664: Final = {"admin": "has no API for transactions of others (KIP-664)"}
 
 
 def _client(name: str, limits: Mapping[str, str] = NO_LIMITS) -> Client:
-    library = name.replace("-", "_")
+    library_name = name.replace("-", "_")
     return Client(
         name=name,
         version=_version(name),
         language="Python",
-        command=lambda: [_python(), "-m", "tests.clients.python", library],
+        command=lambda: [_python(), "-m", "tests.clients.python", library_name],
         checks=tuple(check for check in CHECKS if check not in limits),
         limits=limits,
     )

@@ -232,7 +232,7 @@ def _deletions(observations: Observations, topic: str) -> list[Deleted]:
 
 
 def _which(observations: Observations, index: int, topic: str) -> str:
-    observation, deletions = observations[index], _deletions(observations, topic)
+    observation, observed_deletions = observations[index], _deletions(observations, topic)
     sent_ms = -1 if observation.asked_ms is None else observation.asked_ms
 
     def is_before(deleted: Deleted) -> bool:
@@ -243,9 +243,9 @@ def _which(observations: Observations, index: int, topic: str) -> str:
 
     possible = [
         number
-        for number in range(len(deletions) + 1)
-        if not any(is_before(deleted) for deleted in deletions[:number])
-        and not any(is_after(deleted) for deleted in deletions[number:])
+        for number in range(len(observed_deletions) + 1)
+        if not any(is_before(deleted) for deleted in observed_deletions[:number])
+        and not any(is_after(deleted) for deleted in observed_deletions[number:])
     ]
     return _numbered_name(topic, possible[0]) if len(possible) == 1 else f"{topic}?{index}"
 

@@ -128,16 +128,17 @@ def _has_added(observations: Observations, label: str, answer: Answer) -> bool:
         for _, observed_addition in every(observations, Added)
         if observed_addition.transaction == label
     ]
-    acknowledged = [
+    acknowledged_additions = [
         observed_addition for observed_addition in additions if observed_addition.outcome is OK
     ]
     if not additions or isinstance(answer, Added):
         return True
     if isinstance(answer, Wrote):
         return any(
-            answer.place in observed_addition.partitions for observed_addition in acknowledged
+            answer.place in observed_addition.partitions
+            for observed_addition in acknowledged_additions
         )
-    return any(not observed_addition.partitions for observed_addition in acknowledged)
+    return any(not observed_addition.partitions for observed_addition in acknowledged_additions)
 
 
 # Who has kept the rules

@@ -222,14 +222,14 @@ def out_of_order(observations: Observations) -> bool:
             if low_write.outcome is OK and NOT_TOLD < high_write.offset < low_write.offset:
                 return True
             if low_write.error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and high_at < low_at:
-                attempts = [
+                write_attempts = [
                     write_attempt
                     for _, write_attempt in every(observations, Wrote)
                     if _is_attempt_of(write_attempt, low_write)
                 ]
                 if all(
                     write_attempt.outcome is FAILED and not _is_shown(observations, write_attempt)
-                    for write_attempt in attempts
+                    for write_attempt in write_attempts
                 ):
                     return True
     return False
@@ -287,14 +287,14 @@ def _is_too_early(
         return False
     if cannot_have_committed(observations, sent_offsets.transaction):
         return True
-    commits = [
+    observed_commits = [
         observed_end
         for _, observed_end in ends(observations, sent_offsets.transaction)
         if observed_end.commit and observed_end.outcome is not FAILED
     ]
-    return bool(commits) and all(
+    return bool(observed_commits) and all(
         observed_end.asked_ms is not None and read.at_ms < observed_end.asked_ms
-        for observed_end in commits
+        for observed_end in observed_commits
     )
 
 

@@ -151,13 +151,13 @@ def never_delivered(observations: Observations) -> bool:
             for start_index, start in every(observations, ShareStart)
             if _is_of(start, group)
         ]
-        for known_at, observed_write in _demanded_records(observations, group):
+        for known_at_ms, observed_write in _demanded_records(observations, group):
             passing_indexes = [
                 index for index, start in starts if start.start_offset > observed_write.offset
             ]
             if (
                 passing_indexes
-                and passing_indexes[0] > known_at
+                and passing_indexes[0] > known_at_ms
                 and _was_before(observations, group, observed_write, passing_indexes[0])
             ):
                 return True
@@ -180,8 +180,9 @@ def starving_group(observations: Observations) -> bool:
         if group.place in what_goes_on.explained_partitions_of(observations):
             continue
         if last_fetch.at_ms - fetch_since.at_ms > what_goes_on.patience_ms(observations) and any(
-            known_at < first_index and _was_before(observations, group, observed_write, first_index)
-            for known_at, observed_write in _demanded_records(observations, group)
+            known_at_ms < first_index
+            and _was_before(observations, group, observed_write, first_index)
+            for known_at_ms, observed_write in _demanded_records(observations, group)
         ):
             return True
     return False

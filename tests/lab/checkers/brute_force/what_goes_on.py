@@ -140,7 +140,7 @@ def hanging(observations: Observations) -> list[Hanging]:
         ]
         if not looks or not held_reads or topic_partition.topic in deleted_topics(observations):
             continue
-        (look_at, producers), (held_at, read) = looks[-1], held_reads[-1]
+        (look_at, producers), (held_at_ms, read) = looks[-1], held_reads[-1]
         for producer in producers.producers:
             start = producer.start_offset
             if start is None or not start <= read.last_stable_offset < read.high_watermark:
@@ -149,7 +149,7 @@ def hanging(observations: Observations) -> list[Hanging]:
                 observations, topic_partition, producer.producer_id, start
             )
             if last_shown is not None:
-                last_seen = max(last_shown, look_at, held_at)
+                last_seen = max(last_shown, look_at, held_at_ms)
                 hanging_found.append(
                     Hanging(topic_partition, producer.producer_id, start, last_seen)
                 )
@@ -174,10 +174,10 @@ def _last_open_answer(
     last_owned_index = max((index for index, has in coordinator_answers if has), default=-1)
     thirds = [
         third_index
-        for first_look in open_looks
+        for first_look_index in open_looks
         for index, has in coordinator_answers
         for third_index in open_looks
-        if first_look < index < third_index and not has and index > last_owned_index
+        if first_look_index < index < third_index and not has and index > last_owned_index
     ]
     return max(thirds, default=None)
 

@@ -36,13 +36,13 @@ def test_a_finding_is_told_with_the_command_that_repeats_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", "--seeds", "3..5", "--jobs", "1", "--out", str(tmp_path)]) == 1
-    out = capsys.readouterr().out
-    assert "2 seeds in" in out
-    assert "2 commits" not in out
-    assert "  z27 (lost-write, stuck-last-stable-offset, torn-transaction): seeds 3, 4\n" in out
-    assert "This is z27 (KAFKA-20734)" in out
-    assert "again: txnsim simulate --seed 3" in out
-    assert "a story of" in out
+    output = capsys.readouterr().out
+    assert "2 seeds in" in output
+    assert "2 commits" not in output
+    assert "  z27 (lost-write, stuck-last-stable-offset, torn-transaction): seeds 3, 4\n" in output
+    assert "This is z27 (KAFKA-20734)" in output
+    assert "again: txnsim simulate --seed 3" in output
+    assert "a story of" in output
 
 
 @pytest.mark.usefixtures("one_bug")

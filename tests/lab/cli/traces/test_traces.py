@@ -87,15 +87,15 @@ def test_brief_as_json_names_nodes(trace: str, capsys: pytest.CaptureFixture[str
     assert "broker/1" in {line["node"] for line in printed_lines}
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form_name", FORMATS)
 def test_every_form_is_printed_and_written(
-    form: str, trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    form_name: str, trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["trace", "convert", trace, "--as", form]) == 0
+    assert main(["trace", "convert", trace, "--as", form_name]) == 0
     output = capsys.readouterr()
-    assert ("regular expression" in output.err) == (form == "shiviz")
+    assert ("regular expression" in output.err) == (form_name == "shiviz")
     target_path = tmp_path / "out"
-    assert main(["trace", "convert", trace, "--as", form, "--to", str(target_path)]) == 0
+    assert main(["trace", "convert", trace, "--as", form_name, "--to", str(target_path)]) == 0
     assert target_path.read_text("utf-8").strip() == output.out.strip()
 
 
@@ -114,8 +114,8 @@ def test_what_is_no_trace_or_can_not_be_written_is_a_misuse(
 @pytest.fixture
 def traces(tmp_path: Path) -> tuple[str, str]:
     paths = tmp_path / "armed.jsonl", tmp_path / "disarmed.jsonl"
-    for path, take in zip(paths, ("armed", "disarmed"), strict=True):
-        path.write_bytes(trace_of_run(take=take))
+    for path, take_name in zip(paths, ("armed", "disarmed"), strict=True):
+        path.write_bytes(trace_of_run(take_name=take_name))
     return str(paths[0]), str(paths[1])
 
 
@@ -193,7 +193,7 @@ def test_what_is_not_in_the_trace_is_a_misuse(
 
 
 @pytest.mark.parametrize(
-    ("event_fields", "problem"),
+    ("event_fields", "problem_text"),
     [
         ('"k":"marker.sent","d":{}', "event 0: no payload of marker.sent: 'tp' is missing; "),
         ('"k":"reader.wait","d":{"client":"a"}', "event 0: no payload of reader.wait: "),
@@ -204,7 +204,7 @@ def test_what_is_not_in_the_trace_is_a_misuse(
     ],
 )
 def test_a_payload_that_lacks_a_field_is_a_misuse(
-    event_fields: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    event_fields: str, problem_text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace_file = tmp_path / "odd.jsonl"
     trace_file.write_text(
@@ -219,5 +219,5 @@ def test_a_payload_that_lacks_a_field_is_a_misuse(
         ["trace", "convert", str(trace_file), "--as", "html", "--to", str(page_file)],
     ):
         assert main(arguments) == 2
-        assert f"{trace_file}, {problem}" in capsys.readouterr().err
+        assert f"{trace_file}, {problem_text}" in capsys.readouterr().err
     assert not page_file.exists()

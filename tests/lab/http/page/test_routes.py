@@ -51,12 +51,12 @@ def test_modules_import_nothing_that_is_not_there() -> None:
     for name, content in files().items():
         if not name.endswith(".js"):
             continue
-        folder = name.rpartition("/")[0]
+        folder_path = name.rpartition("/")[0]
         for import_path in IMPORTED.findall(content.decode()):
             if import_path.startswith("../"):
                 assert import_path[3:] in files(), f"{name}: {import_path}"
             elif import_path.startswith("./"):
-                assert f"{folder}/{import_path[2:]}".lstrip("/") in files(), (
+                assert f"{folder_path}/{import_path[2:]}".lstrip("/") in files(), (
                     f"{name}: {import_path}"
                 )
             elif not import_path.startswith("/"):

@@ -28,8 +28,8 @@ def test_an_application_commits_and_aborts() -> None:
         application_step("await-ack"),
         application_step("abort"),
     ]
-    for run in ("V-", "TV2+"):
-        result = play_steps(steps, run_name=run, actors=ACTORS)
+    for run_name in ("V-", "TV2+"):
+        result = play_steps(steps, run_name=run_name, actors=ACTORS)
         assert result.as_declared, result.verdict
         assert result.players == ("own client",)
         assert [observation.transaction for observation in observations_of(result, Began)] == [

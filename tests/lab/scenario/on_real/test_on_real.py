@@ -201,7 +201,7 @@ def test_a_step_of_the_cure_is_called_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("transaction_version", "verification", "strict", "modes"),
+    ("transaction_version", "verification", "is_strict", "modes"),
     [
         (0, {False}, False, ("V-",)),
         (0, {True}, False, ("V+",)),
@@ -214,12 +214,12 @@ def test_a_step_of_the_cure_is_called_so() -> None:
     ],
 )
 def test_a_cluster_is_the_world_of_these_modes(
-    transaction_version: int, verification: set[bool], strict: bool, modes: tuple[str, ...]
+    transaction_version: int, verification: set[bool], is_strict: bool, modes: tuple[str, ...]
 ) -> None:
     cluster = Generation(
         transaction_version=transaction_version,
         verification=frozenset(verification),
-        has_strict_markers=strict,
+        has_strict_markers=is_strict,
     )
     story = small([call("begin")])
     assert modes == tuple(mode for mode in MODES if why_not_of(cluster, story, mode) is None)
@@ -328,8 +328,8 @@ def test_the_simulated_side_is_the_world_of_the_release() -> None:
 
 def test_where_the_fault_can_not_be_had_the_other_takes_are_left_out_too() -> None:
     story = small([{"hold": {"id": "h", "point": "log.append"}, "only": "armed"}, INIT])
-    for take in ("armed", "disarmed"):
-        reason = why_not(ScenarioRun(scenario=story, run="V-", take=take), "4.3.1")
+    for take_name in ("armed", "disarmed"):
+        reason = why_not(ScenarioRun(scenario=story, run="V-", take=take_name), "4.3.1")
         assert reason == "step 1: a fault at log.append, inside of a broker"
     assert simulate_beforehand([ScenarioRun(scenario=story, run="V-")], "4.3.1") == {}
 

@@ -233,5 +233,5 @@ def test_every_player_plays_somewhere_and_ours_everywhere() -> None:
         for actor in scenario.actors.values()
         if actor.plays == "application"
     ]
-    assert {player for players in able for player in players} == set(PLAYERS)
+    assert {player_name for players in able for player_name in players} == set(PLAYERS)
     assert all("own" in players for players in able)

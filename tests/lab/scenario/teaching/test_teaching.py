@@ -78,11 +78,11 @@ def test_the_quiz_has_a_right_choice_for_each_question() -> None:
     quiz_lesson = lesson("quiz")
     answers = [lesson_part.answer for lesson_part in solve_lesson(quiz_lesson).values()]
     assert len(answers) == 12
-    for lesson_part, answer in zip(quiz_lesson.parts, answers, strict=True):
-        assert answer in lesson_part.choices
-        assert answer not in lesson_part.mistakes
+    for lesson_part, answer_text in zip(quiz_lesson.parts, answers, strict=True):
+        assert answer_text in lesson_part.choices
+        assert answer_text not in lesson_part.mistakes
         assert (
-            lesson_part.choices.keys() - {answer} == lesson_part.mistakes.keys()
+            lesson_part.choices.keys() - {answer_text} == lesson_part.mistakes.keys()
         )  # each wrong one is answered
 
 

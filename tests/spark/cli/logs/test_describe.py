@@ -20,8 +20,8 @@ def log_dir(tmp_path: Path) -> Path:
     open_driver.txn(0)
     open_driver.end(committed=True)
     open_driver.txn(1)
-    drivers = {"orders-0": open_driver, "orders-1": LogDriver(), "other-0": LogDriver()}
-    write_log_dir(tmp_path / "disk", 4, drivers)
+    driver_by_name = {"orders-0": open_driver, "orders-1": LogDriver(), "other-0": LogDriver()}
+    write_log_dir(tmp_path / "disk", 4, driver_by_name)
     return tmp_path / "disk"
 
 

@@ -84,7 +84,7 @@ def test_a_full_disk_leaves_a_stopped_brokers_directory_as_it_was(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_directory = their_disk(tmp_path / "theirs", 0, 1)
-    content_before = {
+    content_before_by_path = {
         path: path.read_bytes() for path in log_directory.rglob("*") if path.is_file()
     }
     with little_room(file_bytes_max=60):
@@ -95,7 +95,7 @@ def test_a_full_disk_leaves_a_stopped_brokers_directory_as_it_was(
     assert "File too large; make room" in capsys.readouterr().err
     assert {
         path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
-    } == content_before
+    } == content_before_by_path
 
 
 def test_what_is_wrong_is_told(
@@ -274,9 +274,9 @@ def test_waiting_groups_json_has_the_documented_fields(
     waiting_groups = json.loads(capsys.readouterr().out)
     assert tuple(waiting_groups) == WaitingGroups.__struct_fields__
     assert tuple(waiting_groups["waiters"][0]) == Waiter.__struct_fields__
-    documented = Path("docs/logs-reference.md").read_text()
+    documented_text = Path("docs/logs-reference.md").read_text()
     assert all(
-        f"`{name}`" in documented for name in (*waiting_groups, *waiting_groups["waiters"][0])
+        f"`{name}`" in documented_text for name in (*waiting_groups, *waiting_groups["waiters"][0])
     )
 
 
@@ -297,11 +297,13 @@ def test_waiting_groups_a_misuse_has_its_status(tmp_path: Path) -> None:
 # ``txnsim logs``: its actions.
 
 
-@pytest.mark.parametrize("action", logs.ACTIONS)
-def test_each_action_says_what_it_takes(action: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["logs", action, "--help"]) == 0
+@pytest.mark.parametrize("action_name", logs.ACTIONS)
+def test_each_action_says_what_it_takes(
+    action_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", action_name, "--help"]) == 0
     output = capsys.readouterr().out
-    assert output.startswith(f"usage: txnsim logs {action} ")
+    assert output.startswith(f"usage: txnsim logs {action_name} ")
     assert "--json" in output
 
 

@@ -79,8 +79,8 @@ def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tupl
         homes: Broker → directory with the ``server.properties`` that it gets.
         data: Broker → log directory; it is not changed.
     """
-    with tempfile.TemporaryDirectory(prefix="txnsim-loaded-") as scratch:
-        copies = {broker: Path(scratch) / str(broker) / "data" for broker in data}
+    with tempfile.TemporaryDirectory(prefix="txnsim-loaded-") as scratch_path:
+        copies = {broker: Path(scratch_path) / str(broker) / "data" for broker in data}
         for broker, path in data.items():
             copy_tree(path, copies[broker])
         partitions_by_broker = {broker: _replicas(path) for broker, path in copies.items()}

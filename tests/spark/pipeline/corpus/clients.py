@@ -137,18 +137,18 @@ def read_all(bootstrap: str, partitions: Sequence[Place]) -> dict[Place, list[Re
     """All records of these partitions by ``read_uncommitted``, and which of them ``read_committed``
     shows.
     """
-    all_messages = _read(bootstrap, partitions, "read_uncommitted")
-    visible = _read(bootstrap, partitions, "read_committed")
+    all_messages_by_partition = _read(bootstrap, partitions, "read_uncommitted")
+    visible_by_partition = _read(bootstrap, partitions, "read_committed")
     offsets_of = {
         partition: {_offset(message) for message in messages}
-        for partition, messages in visible.items()
+        for partition, messages in visible_by_partition.items()
     }
     return {
         partition: [
             _as_read(message, committed=_offset(message) in offsets_of[partition])
             for message in messages
         ]
-        for partition, messages in all_messages.items()
+        for partition, messages in all_messages_by_partition.items()
     }
 
 

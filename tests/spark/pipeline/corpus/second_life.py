@@ -39,7 +39,7 @@ def more(notebook: Notebook, actors: Sequence[Actor]) -> None:
         close(notebook, actor, committed=True)
     raw = notebook.raw
     raw.create_topic("after", partitions=[BOTH] * 2, configs=TINY)
-    producer = Actor(notebook, "after", new=True)
+    producer = Actor(notebook, "after", is_new=True)
     for turn in range(4):
         producer.send(Place("after", 0), *(f"{turn} {'n' * 60} {n}" for n in range(3)), codec="lz4")
         producer.finish(committed=turn % 2 == 0)
@@ -60,7 +60,7 @@ def to_be_torn(notebook: Notebook) -> dict[Place, int]:
         Partition → offset of that last batch.
     """
     notebook.raw.create_topic("torn", partitions=[(1,), (2,)] * (TORN // 2), configs=TINY)
-    last_offsets: dict[Place, int] = {}
+    last_offset_by_partition: dict[Place, int] = {}
     for index in range(TORN):
         partition = Place("torn", index)
         producer = Actor(notebook, f"torn-{index}")
@@ -69,13 +69,13 @@ def to_be_torn(notebook: Notebook) -> dict[Place, int]:
             producer.finish(committed=turn % 2 == 0)
         producer.send(partition, "the first of the last transaction")
         sent_batch = producer.send(partition, *(f"{'u' * 50} {n}" for n in range(4)))
-        last_offsets[partition] = sent_batch.base_offset
+        last_offset_by_partition[partition] = sent_batch.base_offset
         if index == TORN - 1:
             finished_transaction = producer.finish()
-            last_offsets[partition] = finished_transaction.spans[0].marker_offset or 0
+            last_offset_by_partition[partition] = finished_transaction.spans[0].marker_offset or 0
         else:
             producer.leave_open("open", "open at the torn end")
-    return last_offsets
+    return last_offset_by_partition
 
 
 class Writers:
@@ -86,8 +86,8 @@ class Writers:
         self._level = transaction_version
         self._books: dict[str, Notebook] = {}
         self._threads = [
-            threading.Thread(target=self._write, args=(writer_name, new), daemon=True)
-            for writer_name, new in WRITERS.items()
+            threading.Thread(target=self._write, args=(writer_name, is_new), daemon=True)
+            for writer_name, is_new in WRITERS.items()
         ]
         self._end_is_near = False
 
@@ -123,7 +123,7 @@ class Writers:
                     raise
 
     def _turns(self, notebook: Notebook, transactional_id: str, is_new_protocol: bool) -> None:
-        producer = Actor(notebook, transactional_id, new=is_new_protocol)
+        producer = Actor(notebook, transactional_id, is_new=is_new_protocol)
         turn = 0
         while True:
             for index in range(3):

@@ -69,7 +69,7 @@ def down_and_up(notebook: Notebook) -> None:
     raw = notebook.raw
     raw.create_topic("down-and-up", partitions=[BOTH])
     partition = Place("down-and-up", 0)
-    new_actor = Actor(notebook, "down-and-up-new", new=True)
+    new_actor = Actor(notebook, "down-and-up-new", is_new=True)
     new_actor.send(partition, "in transactions v2")
     new_actor.finish()
     raw.set_transaction_version(1, is_upgrade=False)
@@ -94,7 +94,7 @@ def orders(notebook: Notebook) -> Actor:
     long_actor = Actor(notebook, "orders-long")
     long_actor.send(first_partition, "long 0")
     old_actor = Actor(notebook, "orders-old")
-    new_actor = Actor(notebook, "orders-new", new=True)
+    new_actor = Actor(notebook, "orders-new", is_new=True)
     for turn in range(12):
         codec = tuple(CODECS)[turn % len(CODECS)]
         values = [f"{codec} {turn} {'x' * 60} {index}" for index in range(4)]
@@ -118,7 +118,7 @@ def codecs(notebook: Notebook) -> None:
     notebook.raw.create_topic("codecs", partitions=[(1,), (2,)] * 2 + [(1,)])
     for codec_index, codec in enumerate(CODECS):
         partition = Place("codecs", codec_index)
-        producer = Actor(notebook, f"codec-{codec}", new=codec_index % 2 == 0)
+        producer = Actor(notebook, f"codec-{codec}", is_new=codec_index % 2 == 0)
         for committed in (True, False):
             for batch in range(3):
                 producer.send(
@@ -137,18 +137,22 @@ def plain(notebook: Notebook) -> None:
         "stamped", partitions=[(2,)], configs={"message.timestamp.type": "LogAppendTime"}
     )
     partition = Place("plain", 0)
-    stamp = notebook.next_stamp()
+    timestamp_ms = notebook.next_stamp()
     odd_records = (
-        SentRecord(timestamp_ms=stamp, key=None, value=None),
-        SentRecord(timestamp_ms=stamp + 5, key=b"", value=b""),
-        SentRecord(timestamp_ms=stamp - 3, key=b"\xff\x00", value=bytes(range(256))),
-        SentRecord(timestamp_ms=stamp, value=b"h", headers=(("a", b"1"), ("a", None), ("", b""))),
-        SentRecord(timestamp_ms=stamp, key="ключ".encode(), value="значение".encode()),
+        SentRecord(timestamp_ms=timestamp_ms, key=None, value=None),
+        SentRecord(timestamp_ms=timestamp_ms + 5, key=b"", value=b""),
+        SentRecord(timestamp_ms=timestamp_ms - 3, key=b"\xff\x00", value=bytes(range(256))),
+        SentRecord(
+            timestamp_ms=timestamp_ms, value=b"h", headers=(("a", b"1"), ("a", None), ("", b""))
+        ),
+        SentRecord(timestamp_ms=timestamp_ms, key="ключ".encode(), value="значение".encode()),
     )
     for codec in CODECS:
         notebook.append(partition, odd_records, codec=codec)
     notebook.append(
-        partition, (SentRecord(timestamp_ms=stamp, value=b"0123456789" * 20_000),), codec="zstd"
+        partition,
+        (SentRecord(timestamp_ms=timestamp_ms, value=b"0123456789" * 20_000),),
+        codec="zstd",
     )
     notebook.append(Place("stamped", 0), notebook.stamp_records("a", "b"), codec="lz4")
     _idempotent(notebook, Place("plain", 1))
@@ -286,7 +290,7 @@ def compacted(notebook: Notebook) -> None:
             staying_actor = Actor(notebook, f"{transactional_id}-open")
             staying_actor.send(partition, "open", key="a")
             staying_actor.leave_open("open", "the cleaner may not pass it")
-        producer = Actor(notebook, transactional_id, new=partition.topic == "swept")
+        producer = Actor(notebook, transactional_id, is_new=partition.topic == "swept")
         for turn in range(8):
             codec = tuple(CODECS)[turn % len(CODECS)]
             value = None if turn == 5 else f"{turn} {'z' * 40}"
@@ -429,7 +433,7 @@ def _spread(notebook: Notebook, partition: Place) -> None:
     between.
     """
     ghost_actor = Actor(notebook, "ghost-spread")
-    other_actor = Actor(notebook, "ghost-spread-other", new=True)
+    other_actor = Actor(notebook, "ghost-spread-other", is_new=True)
     for turn in range(8):
         codec = tuple(CODECS)[turn % len(CODECS)]
         _send_unasked(

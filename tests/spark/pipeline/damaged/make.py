@@ -149,22 +149,22 @@ def make(directory: Path) -> None:
             hanging_by_stage["killed"] = asked.find_hanging(tools, [1])
         kafka.kill(1)
         copy_tree(kafka.homes[0] / "data", directory / "killed")
-        properties = (kafka.homes[0] / "server.properties").read_text()
-        (directory / "server.properties").write_text(properties)
+        properties_text = (kafka.homes[0] / "server.properties").read_text()
+        (directory / "server.properties").write_text(properties_text)
     finally:
         kafka.stop()
-    counts = {stage: len(rows) for stage, rows in hanging_by_stage.items()}
+    counts = {stage_name: len(rows) for stage_name, rows in hanging_by_stage.items()}
     assert counts == dict.fromkeys(STAGES, 5), hanging_by_stage
     sys.stdout.write(json.dumps(counts) + "\n")
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="txnsim-damaged-") as scratch:
-        directory = Path(scratch)
+    with tempfile.TemporaryDirectory(prefix="txnsim-damaged-") as scratch_path:
+        directory = Path(scratch_path)
         make(directory)
         subprocess.run(
             [
-                *("tar", "-C", scratch, "--sort=name", "--owner=0", "--group=0"),
+                *("tar", "-C", scratch_path, "--sort=name", "--owner=0", "--group=0"),
                 *("--numeric-owner", "-cJf", str(ARCHIVE), *STAGES, "server.properties"),
             ],
             check=True,

@@ -46,10 +46,10 @@ class Variant(NamedTuple):
 
 def variants() -> list[Variant]:
     variants = [
-        Variant(f"{stage}/{recipe_name}", stage, do)
+        Variant(f"{stage_name}/{recipe_name}", stage_name, do)
         for recipe_name, do in RECIPES.items()
-        for stage in STAGES
-        if ONLY.get(recipe_name, stage) == stage
+        for stage_name in STAGES
+        if ONLY.get(recipe_name, stage_name) == stage_name
     ]
     return sorted(variants)
 
@@ -77,8 +77,8 @@ def _state_of(log_dir: Path, number: int) -> Path:
     return paths[number]
 
 
-def _segment(folder: str, number: int) -> Callable[[Path], Path]:
-    return lambda log_dir: logs(log_dir / folder)[number]
+def _segment(folder_path: str, number: int) -> Callable[[Path], Path]:
+    return lambda log_dir: logs(log_dir / folder_path)[number]
 
 
 def _state_segment(number: int) -> Callable[[Path], Path]:
@@ -93,8 +93,8 @@ def _on(path: Callable[[Path], Path], step: Callable[..., object], *values: obje
     return lambda log_dir: step(path(log_dir), *values)
 
 
-def _in(folder: str, step: Callable[..., object], *values: object, **keywords: object) -> Do:
-    return lambda log_dir: step(log_dir / folder, *values, **keywords)
+def _in(folder_path: str, step: Callable[..., object], *values: object, **keywords: object) -> Do:
+    return lambda log_dir: step(log_dir / folder_path, *values, **keywords)
 
 
 def _halve_file(path: Path) -> None:
@@ -122,8 +122,8 @@ def _last_marker_gone(folder: Path) -> None:
     files.cut(path, position)
 
 
-def _snapshot(folder: str, snapshot_number: int = -1) -> Callable[[Path], Path]:
-    return lambda log_dir: snapshots(log_dir / folder)[snapshot_number]
+def _snapshot(folder_path: str, snapshot_number: int = -1) -> Callable[[Path], Path]:
+    return lambda log_dir: snapshots(log_dir / folder_path)[snapshot_number]
 
 
 def _foreign_snapshot(log_dir: Path) -> None:
