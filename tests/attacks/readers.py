@@ -360,8 +360,9 @@ def await_reader_end(process: subprocess.Popen[str]) -> ReaderEnd:
     output: list[str] = []
     assert process.stdout is not None
     reading_thread = threading.Thread(
-        target=lambda: output.append(process.stdout.read()), daemon=True
-    )  # type: ignore[union-attr]
+        target=lambda: output.append(process.stdout.read()),  # type: ignore[union-attr]
+        daemon=True,
+    )
     reading_thread.start()
     most_mib = cpu_s = delay_s = 0.0
     while process.poll() is None:

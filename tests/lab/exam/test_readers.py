@@ -37,8 +37,8 @@ def right(**exam_fields: object) -> list[ReaderStatement]:
     ]
     return [
         *reader_statements,
-        *([ReaderStatement(topic="open", **exam_fields)] if exam_fields else []),
-    ]  # type: ignore[arg-type]
+        *([ReaderStatement(topic="open", **exam_fields)] if exam_fields else []),  # type: ignore[arg-type]
+    ]
 
 
 def test_who_says_the_truth_misses_nothing() -> None:
