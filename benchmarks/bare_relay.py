@@ -35,25 +35,27 @@ class ClientSide(RelaySide):
 
     def __init__(self, target_port: int) -> None:
         """Make the side of a client that is about to connect."""
-        self._early: list[bytes] = []
-        super().__init__(self._early.append)
+        self._bytes_before_target: list[bytes] = []
+        super().__init__(self._bytes_before_target.append)
         self._target_port = target_port
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Connect to the target."""
         client_transport = cast(asyncio.Transport, transport)
-        self._task = asyncio.get_running_loop().create_task(self._join(client_transport))
+        self._task = asyncio.get_running_loop().create_task(
+            self._connect_to_target(client_transport)
+        )
 
-    async def _join(self, client_transport: asyncio.Transport) -> None:
+    async def _connect_to_target(self, client_transport: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
         target_transport, _ = await loop.create_connection(
             lambda: RelaySide(client_transport.write), HOST, self._target_port
         )
-        target_transport.writelines(self._early)
+        target_transport.writelines(self._bytes_before_target)
         self._take_data = target_transport.write
 
 
-async def relay(port: int, target_port: int) -> None:
+async def run_relay(port: int, target_port: int) -> None:
     """Relay bytes between clients and the target until the process is ended."""
     server = await asyncio.get_running_loop().create_server(
         lambda: ClientSide(target_port), HOST, port
@@ -62,4 +64,4 @@ async def relay(port: int, target_port: int) -> None:
 
 
 if __name__ == "__main__":
-    run(relay(int(sys.argv[1]), int(sys.argv[2])))
+    run(run_relay(int(sys.argv[1]), int(sys.argv[2])))

@@ -25,7 +25,7 @@ class BuildError(Exception):
     """A program or environment could not be made; the message carries the tool's output."""
 
 
-def go_program(name: str) -> Path:
+def build_go_program(program_name: str) -> Path:
     """Compile ``benchmarks/<name>``; Go's own cache makes a second time cheap.
 
     Raises:
@@ -33,12 +33,12 @@ def go_program(name: str) -> Path:
     """
     if shutil.which("go") is None:
         raise BuildError("go not found: the load generator is a Go program (Go 1.26 or newer)")
-    binary = CACHE / name
-    _run(["go", "build", "-o", str(binary), "."], REPOSITORY / "benchmarks" / name)
-    return binary
+    program_file = CACHE / program_name
+    _run(["go", "build", "-o", str(program_file), "."], REPOSITORY / "benchmarks" / program_name)
+    return program_file
 
 
-def wheel() -> Path:
+def build_wheel() -> Path:
     """Build the wheel of this tree.
 
     Raises:
@@ -54,8 +54,8 @@ def wheel() -> Path:
     return wheel_path
 
 
-def txnsim_environment(wheel_path: Path) -> Path:
-    """An environment with a wheel and its runtime dependencies; gives the path of its ``txnsim``.
+def make_txnsim_environment(wheel_path: Path) -> Path:
+    """Make an environment with a wheel and its dependencies; return the path of its ``txnsim``.
 
     Dependencies are installed again only when ``pyproject.toml`` has changed.
 
@@ -64,7 +64,7 @@ def txnsim_environment(wheel_path: Path) -> Path:
     """
     environment_directory = CACHE / "venv"
     digest_file = environment_directory / "pyproject.sha256"
-    digest = hashlib.sha256((REPOSITORY / "pyproject.toml").read_bytes()).hexdigest()
+    project_digest = hashlib.sha256((REPOSITORY / "pyproject.toml").read_bytes()).hexdigest()
     pip_command = [
         str(environment_directory / "bin" / "python"),
         "-m",
@@ -73,20 +73,20 @@ def txnsim_environment(wheel_path: Path) -> Path:
         "install",
         "-q",
     ]
-    if not digest_file.is_file() or digest_file.read_text() != digest:
+    if not digest_file.is_file() or digest_file.read_text() != project_digest:
         shutil.rmtree(environment_directory, ignore_errors=True)
         venv.create(environment_directory, with_pip=True)
         _run([*pip_command, str(wheel_path)], REPOSITORY)
-        digest_file.write_text(digest)
+        digest_file.write_text(project_digest)
     _run([*pip_command, "--no-deps", "--force-reinstall", str(wheel_path)], REPOSITORY)
     return environment_directory / "bin" / "txnsim"
 
 
-def _run(command: Sequence[str], directory: Path) -> None:
+def _run(command: Sequence[str], working_directory: Path) -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
     finished_process = subprocess.run(
         command,
-        cwd=directory,
+        cwd=working_directory,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

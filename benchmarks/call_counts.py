@@ -38,8 +38,8 @@ class WalkCounts(msgspec.Struct, frozen=True, kw_only=True):
     call_count: int
 
 
-def file_of(code: CodeType) -> str | None:
-    """The file of a function of txnsim within the package; None for all others."""
+def txnsim_file_of(code: CodeType) -> str | None:
+    """Return the file of a function of txnsim within the package; None for all others."""
     file_name = code.co_filename
     if file_name.startswith(ROOT):
         file_name = file_name[len(ROOT) :]
@@ -50,25 +50,28 @@ def file_of(code: CodeType) -> str | None:
 
 
 def make_call_profile() -> cProfile.Profile:
-    """A profiler that counts calls between ``enable`` and ``disable``, without builtins."""
+    """Make a profiler that counts calls between ``enable`` and ``disable``, without builtins."""
     return cProfile.Profile(subcalls=False, builtins=False)
 
 
 def count_calls_by_function(profile: cProfile.Profile) -> CallsByFunction:
-    """Calls by function."""
+    """Sum what the profiler has counted, for functions of txnsim only."""
     calls_by_function: Counter[str] = Counter()
-    for entry in profile.getstats():
-        if isinstance(entry.code, CodeType) and (file := file_of(entry.code)) is not None:
-            calls_by_function[f"{file}:{entry.code.co_qualname}"] += entry.callcount
+    for profile_entry in profile.getstats():
+        if (
+            isinstance(profile_entry.code, CodeType)
+            and (file := txnsim_file_of(profile_entry.code)) is not None
+        ):
+            calls_by_function[f"{file}:{profile_entry.code.co_qualname}"] += profile_entry.callcount
     return dict(calls_by_function)
 
 
 def group_by_package(calls_by_function: Mapping[str, float]) -> dict[str, float]:
-    """Calls by package."""
+    """Sum calls by the first folder or file of a function's path."""
     calls_by_package: defaultdict[str, float] = defaultdict(int)
-    for function_name, calls in calls_by_function.items():
-        file = function_name.partition(":")[0]
-        calls_by_package[file.split("/")[0].removesuffix(".py")] += calls
+    for function_name, call_count in calls_by_function.items():
+        file_name = function_name.partition(":")[0]
+        calls_by_package[file_name.split("/")[0].removesuffix(".py")] += call_count
     return dict(sorted(calls_by_package.items()))
 
 
@@ -86,26 +89,26 @@ class CallRecorder:
         """Stop noting calls."""
         sys.setprofile(None)
 
-    def counts_until(self, last_call: str | None = None) -> WalkCounts:
-        """Counts of the entered functions, up to the first call of ``last_call`` if it is given."""
+    def counts_until(self, last_function_name: str | None = None) -> WalkCounts:
+        """Count the entered functions, up to the first call of ``last_call`` if it is given."""
         call_count = (
             len(self._entered_functions)
-            if last_call is None
-            else self.entered_names().index(last_call) + 1
+            if last_function_name is None
+            else self.entered_function_names().index(last_function_name) + 1
         )
         entered_functions = self._entered_functions[:call_count]
-        files = [file for file, _ in entered_functions]
+        entered_files = [file for file, _ in entered_functions]
         return WalkCounts(
-            file_count=len(set(files)),
+            file_count=len(set(entered_files)),
             function_count=len(set(entered_functions)),
-            file_change_count=sum(file != next_file for file, next_file in pairwise(files)),
-            call_count=len(files),
+            file_change_count=sum(file != next_file for file, next_file in pairwise(entered_files)),
+            call_count=len(entered_files),
         )
 
-    def entered_names(self) -> list[str]:
-        """Each function in the order of the calls."""
+    def entered_function_names(self) -> list[str]:
+        """Name each entered function, in the order of the calls."""
         return [f"{file}:{name}" for file, name in self._entered_functions]
 
-    def _note_call(self, frame: FrameType, event: str, _arg: Any) -> None:
-        if event == "call" and (file := file_of(frame.f_code)) is not None:
+    def _note_call(self, frame: FrameType, event: str, _event_argument: Any) -> None:
+        if event == "call" and (file := txnsim_file_of(frame.f_code)) is not None:
             self._entered_functions.append((file, frame.f_code.co_qualname))

@@ -42,7 +42,7 @@ from txnsim.server.options import ClusterOptions
 COUNTS_FILE: Final = Path(__file__).with_name("calls.json")
 PYTHON: Final = (3, 11)
 """The version that the kept counts are of."""
-PROTOCOLS: Final = ("v2", "old")
+TXN_FLOWS: Final = ("v2", "old")
 BROKERS: Final = (1, 3)
 _TRANSACTIONS: Final = 2 * PARTITIONS
 _REQUESTS: Final = 16
@@ -61,50 +61,50 @@ T = TypeVar("T")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count the calls of each protocol, and print the counts."""
+    """Count the calls of each flow, and print the counts."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calls")
     parser.add_argument("--write", action="store_true", help="keep the counts in virtual time")
     parser.add_argument("--tcp", action="store_true", help="count in a server, over TCP")
     parser.add_argument("--walk", action="store_true", help="the way of requests through the code")
     parser.add_argument("--top", type=int, default=0, metavar="N", help="most called functions")
     parser.add_argument("--brokers", type=int, choices=BROKERS, action="append")
-    parser.add_argument("--flow", dest="protocol", choices=PROTOCOLS, action="append")
+    parser.add_argument("--flow", dest="txn_flow", choices=TXN_FLOWS, action="append")
     options = parser.parse_args(arguments)
-    broker_counts, protocols = options.brokers or BROKERS, options.protocol or PROTOCOLS
+    broker_counts, txn_flows = options.brokers or BROKERS, options.txn_flow or TXN_FLOWS
     if options.walk:
         for broker_count in options.brokers or (BROKERS[-1],):
-            for request_name, walk_counts in follow_requests(broker_count).items():
+            for request_name, walk_counts in walk_requests(broker_count).items():
                 print(f"{broker_count} broker(s)  {request_name:<17} {walk_counts}")
         return 0
     if options.write:
-        COUNTS_FILE.write_text(json.dumps(exact_counts(), indent=1, sort_keys=True) + "\n")
+        COUNTS_FILE.write_text(json.dumps(count_exactly(), indent=1, sort_keys=True) + "\n")
         return 0
     for broker_count in broker_counts:
-        for protocol in protocols:
+        for txn_flow in txn_flows:
             calls_by_function = (
-                count_over_tcp(broker_count, protocol).calls_by_function
+                count_over_tcp(broker_count, txn_flow).calls_by_function
                 if options.tcp
-                else count_in_virtual_time(broker_count, protocol)
+                else count_in_virtual_time(broker_count, txn_flow)
             )
-            _print(f"{broker_count} broker(s), {protocol}", calls_by_function, options.top)
+            _print_counts(f"{broker_count} broker(s), {txn_flow}", calls_by_function, options.top)
     return 0
 
 
 # In virtual time
 
 
-def exact_counts() -> dict[str, dict[str, float]]:
-    """The stored counts: calls per transaction by package, and calls per request."""
+def count_exactly() -> dict[str, dict[str, float]]:
+    """Count what is kept in a file: calls per transaction by package, and calls per request."""
     counts_by_title = {
-        f"transaction {protocol}, {broker_count} broker(s)": _round_by_package(
-            count_in_virtual_time(broker_count, protocol)
+        f"transaction {txn_flow}, {broker_count} broker(s)": _round_by_package(
+            count_in_virtual_time(broker_count, txn_flow)
         )
         for broker_count in BROKERS
-        for protocol in PROTOCOLS
+        for txn_flow in TXN_FLOWS
     }
     for broker_count in BROKERS:
         counts_by_title[f"requests, {broker_count} broker(s)"] = count_request_calls(broker_count)
-    for request_name, walk_counts in follow_requests(1).items():
+    for request_name, walk_counts in walk_requests(1).items():
         if request_name.startswith("EndTxn"):
             counts_by_title[f"way of {request_name}, 1 broker(s)"] = {
                 "files": walk_counts.file_count,
@@ -115,117 +115,122 @@ def exact_counts() -> dict[str, dict[str, float]]:
 
 def _round_by_package(calls_by_function: dict[str, float]) -> dict[str, float]:
     calls_by_package = {
-        name: round(calls, 2) for name, calls in group_by_package(calls_by_function).items()
+        name: round(call_count, 2)
+        for name, call_count in group_by_package(calls_by_function).items()
     }
     return {"all": round(sum(calls_by_function.values()), 2), **calls_by_package}
 
 
-def count_in_virtual_time(broker_count: int, protocol: str) -> dict[str, float]:
-    """Calls per transaction by function, of one producer in virtual time."""
+def count_in_virtual_time(broker_count: int, txn_flow: str) -> dict[str, float]:
+    """Count calls per transaction by function, of one producer in virtual time."""
 
-    async def measure(connect: RawProducerMaker) -> dict[str, float]:
-        producer = await connect("tx-0", protocol)
-        await producer.run(producer.transactions(PARTITIONS))
-        steps = producer.transactions(_TRANSACTIONS)
-        return await _count_calls(producer, steps, _TRANSACTIONS)
+    async def count_calls(open_producer: OpenProducerFunction) -> dict[str, float]:
+        producer = await open_producer("tx-0", txn_flow)
+        await producer.run_steps(producer.make_transaction_steps(PARTITIONS))
+        request_steps = producer.make_transaction_steps(_TRANSACTIONS)
+        return await _count_calls(producer, request_steps, _TRANSACTIONS)
 
-    return _run_in_virtual_time(measure, broker_count)
+    return _run_in_virtual_time(count_calls, broker_count)
 
 
 def count_request_calls(broker_count: int) -> dict[str, float]:
-    """Calls per request of some APIs."""
+    """Count calls per request of some APIs."""
 
-    async def measure(connect: RawProducerMaker) -> dict[str, float]:
-        producer = await connect("tx-0", "v2")
+    async def count_calls(open_producer: OpenProducerFunction) -> dict[str, float]:
+        producer = await open_producer("tx-0", "v2")
         calls_by_request = {}
-        heartbeat_step = await producer.join_group()
+        heartbeat_step = await producer.join_group_and_make_heartbeat_step()
         step_by_request: dict[str, RequestStep] = {
-            "Produce": producer.plain_produce(),
-            "Fetch": producer.fetch(),
-            "TxnOffsetCommit": producer.commit_offset(),
+            "Produce": producer.make_plain_produce_step(),
+            "Fetch": producer.make_fetch_step(),
+            "TxnOffsetCommit": producer.make_offset_commit_step(),
             "Heartbeat": heartbeat_step,
         }
-        for request_name, step in step_by_request.items():
-            await producer.run([step] * 4)
-            calls_by_function = await _count_calls(producer, [step] * _REQUESTS, _REQUESTS)
+        for request_name, request_step in step_by_request.items():
+            await producer.run_steps([request_step] * 4)
+            calls_by_function = await _count_calls(producer, [request_step] * _REQUESTS, _REQUESTS)
             calls_by_request[request_name] = round(sum(calls_by_function.values()), 2)
         return calls_by_request
 
-    return _run_in_virtual_time(measure, broker_count)
+    return _run_in_virtual_time(count_calls, broker_count)
 
 
-def follow_requests(broker_count: int) -> dict[str, WalkCounts]:
-    """The way of the first Produce of a transaction, of its EndTxn up to the answer and with all
-    that follows, and of a TxnOffsetCommit that adds its group to the transaction.
+def walk_requests(broker_count: int) -> dict[str, WalkCounts]:
+    """Record the way of the first Produce of a transaction, of its EndTxn up to the answer and with
+    all that follows, and of a TxnOffsetCommit that adds its group to the transaction.
     """
 
-    async def measure(connect: RawProducerMaker) -> dict[str, WalkCounts]:
-        producer = await connect("tx-0", "v2")
-        group_producer = await connect("tx-1", "v2")
-        await producer.run(producer.transactions(PARTITIONS))
+    async def record_walks(open_producer: OpenProducerFunction) -> dict[str, WalkCounts]:
+        producer = await open_producer("tx-0", "v2")
+        group_producer = await open_producer("tx-1", "v2")
+        await producer.run_steps(producer.make_transaction_steps(PARTITIONS))
         for _ in range(2):  # the second time everything is loaded
-            produce_step, end_step = producer.transactions(1)
-            produce_calls = await _follow_request(producer, produce_step)
-            end_calls = await _follow_request(producer, end_step)
-            commit_calls = await _follow_request(group_producer, group_producer.commit_offset())
-            counts_by_request = {
+            produce_step, end_step = producer.make_transaction_steps(1)
+            produce_calls = await _record_request_calls(producer, produce_step)
+            end_calls = await _record_request_calls(producer, end_step)
+            commit_calls = await _record_request_calls(
+                group_producer, group_producer.make_offset_commit_step()
+            )
+            walk_counts_by_request = {
                 "Produce": produce_calls.counts_until(),
                 "EndTxn to its answer": end_calls.counts_until(_RESPONSE_READY),
                 "EndTxn": end_calls.counts_until(),
                 "TxnOffsetCommit": commit_calls.counts_until(),
             }
-            await group_producer.run([group_producer.end()])
+            await group_producer.run_steps([group_producer.make_end_step()])
             await asyncio.sleep(_SETTLE_S)
-        return counts_by_request
+        return walk_counts_by_request
 
-    return _run_in_virtual_time(measure, broker_count)
+    return _run_in_virtual_time(record_walks, broker_count)
 
 
-async def _follow_request(producer: RawProducer, step: RequestStep) -> CallRecorder:
+async def _record_request_calls(producer: RawProducer, request_step: RequestStep) -> CallRecorder:
     await asyncio.sleep(_SETTLE_S)
-    recorder = CallRecorder()
-    recorder.start()
-    await producer.run([step])
+    call_recorder = CallRecorder()
+    call_recorder.start()
+    await producer.run_steps([request_step])
     await asyncio.sleep(_SETTLE_S)
-    recorder.stop()
-    return recorder
+    call_recorder.stop()
+    return call_recorder
 
 
 async def _count_calls(
-    producer: RawProducer, steps: list[RequestStep], divisor: int
+    producer: RawProducer, request_steps: list[RequestStep], transaction_count: int
 ) -> dict[str, float]:
     await asyncio.sleep(_SETTLE_S)
     profile = make_call_profile()
     profile.enable()
-    await producer.run(steps)
+    await producer.run_steps(request_steps)
     await asyncio.sleep(_SETTLE_S)
     profile.disable()
-    return _calls_per(count_calls_by_function(profile), divisor)
+    return _divide_calls(count_calls_by_function(profile), transaction_count)
 
 
-RawProducerMaker = Callable[[str, str], Awaitable[RawProducer]]
+OpenProducerFunction = Callable[[str, str], Awaitable[RawProducer]]
 
 
 def _run_in_virtual_time(
-    measure: Callable[[RawProducerMaker], Awaitable[T]], broker_count: int
+    use_producers: Callable[[OpenProducerFunction], Awaitable[T]], broker_count: int
 ) -> T:
-    async def run(env: VirtualEnvironment) -> T:
+    async def run_cluster(env: VirtualEnvironment) -> T:
         options = ClusterOptions(brokers=broker_count, port=0, topics=((TOPIC, PARTITIONS),))
-        sim = SimCluster(env, options)
-        await sim.start()
+        sim_cluster = SimCluster(env, options)
+        await sim_cluster.start()
 
-        async def connect(name: str, protocol: str) -> RawProducer:
-            producer = RawProducer(env.network.connect, sim.bootstrap, name, protocol)
+        async def open_producer(transactional_id: str, txn_flow: str) -> RawProducer:
+            producer = RawProducer(
+                env.network.connect, sim_cluster.bootstrap, transactional_id, txn_flow
+            )
             await producer.open()
             return producer
 
         try:
-            return await measure(connect)
+            return await use_producers(open_producer)
         finally:
-            await sim.stop()
+            await sim_cluster.stop()
 
     return run_virtual(
-        run,
+        run_cluster,
         seed=_SEED,
         latency_us=_LATENCY_US,
         peer_latency_us=None,
@@ -244,42 +249,60 @@ class CountedLoad(msgspec.Struct, frozen=True, kw_only=True):
     """Answers that made the load generator send a request again, as CONCURRENT_TRANSACTIONS."""
 
 
-def count_over_tcp(broker_count: int, protocol: str) -> CountedLoad:
+def count_over_tcp(broker_count: int, txn_flow: str) -> CountedLoad:
     """Count calls by function and retries in a server, with the benchmark's load generator."""
-    load_program = build.go_program("load")
-    with tempfile.TemporaryDirectory(prefix="txnsim-calls-") as directory:
-        ready_file, counts_file = Path(directory) / "ready.json", Path(directory) / "counts.json"
-        command = [sys.executable, "-m", "benchmarks.calls_server", str(counts_file), "serve"]
-        command += ["--port", "0", "--brokers", str(broker_count), "--ready-file", str(ready_file)]
-        server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    load_program = build.build_go_program("load")
+    with tempfile.TemporaryDirectory(prefix="txnsim-calls-") as scratch_directory:
+        ready_file, counts_file = (
+            Path(scratch_directory) / "ready.json",
+            Path(scratch_directory) / "counts.json",
+        )
+        server_command = [
+            sys.executable,
+            "-m",
+            "benchmarks.calls_server",
+            str(counts_file),
+            "serve",
+        ]
+        server_command += [
+            "--port",
+            "0",
+            "--brokers",
+            str(broker_count),
+            "--ready-file",
+            str(ready_file),
+        ]
+        server_process = subprocess.Popen(server_command, stdout=subprocess.DEVNULL)
         try:
             _await_file(ready_file)
             bootstrap = json.loads(ready_file.read_text())["bootstrap"]
-            generator = Generator(binary=load_program, bootstrap=bootstrap, server_pid=server.pid)
-            with ThreadPoolExecutor(1) as thread:
-                load_run = thread.submit(
-                    generator.transactions,
-                    protocol=protocol,
+            generator = Generator(
+                load_program=load_program, bootstrap=bootstrap, server_pid=server_process.pid
+            )
+            with ThreadPoolExecutor(1) as executor:
+                load_future = executor.submit(
+                    generator.run_transactions,
+                    txn_flow=txn_flow,
                     producer_count=_PRODUCERS,
                     warm_up_s=_WARM_UP_S,
                     measured_s=_COUNT_S + 1,
                 )
                 time.sleep(_WARM_UP_S)
-                server.send_signal(signal.SIGUSR1)
+                server_process.send_signal(signal.SIGUSR1)
                 time.sleep(_COUNT_S)
-                server.send_signal(signal.SIGUSR2)
+                server_process.send_signal(signal.SIGUSR2)
                 _await_file(counts_file)
-                transactions = load_run.result()
+                transaction_figures = load_future.result()
             calls_by_function = json.loads(counts_file.read_text())
             return CountedLoad(
-                calls_by_function=_calls_per(
+                calls_by_function=_divide_calls(
                     calls_by_function, calls_by_function[_ONCE_PER_TRANSACTION]
                 ),
-                retries=transactions.retries_per_transaction,
+                retries=transaction_figures.retries_per_transaction,
             )
         finally:
-            server.terminate()
-            server.wait()
+            server_process.terminate()
+            server_process.wait()
 
 
 def _await_file(path: Path, limit_s: float = 60.0) -> None:
@@ -292,18 +315,23 @@ def _await_file(path: Path, limit_s: float = 60.0) -> None:
 # Printing
 
 
-def _calls_per(calls_by_function: CallsByFunction, divisor: int) -> dict[str, float]:
-    return {name: calls / divisor for name, calls in sorted(calls_by_function.items())}
+def _divide_calls(calls_by_function: CallsByFunction, transaction_count: int) -> dict[str, float]:
+    return {
+        function_name: call_count / transaction_count
+        for function_name, call_count in sorted(calls_by_function.items())
+    }
 
 
-def _print(title: str, calls_by_function: dict[str, float], shown_count: int) -> None:
+def _print_counts(title: str, calls_by_function: dict[str, float], shown_count: int) -> None:
     print(f"{title}: {sum(calls_by_function.values()):.1f} calls per transaction")
     calls_by_package = sorted(
         group_by_package(calls_by_function).items(), key=lambda entry: -entry[1]
     )
-    print("   " + ", ".join(f"{name} {calls:.1f}" for name, calls in calls_by_package))
-    for name, calls in sorted(calls_by_function.items(), key=lambda entry: -entry[1])[:shown_count]:
-        print(f"   {calls:8.2f}  {name}")
+    print("   " + ", ".join(f"{name} {call_count:.1f}" for name, call_count in calls_by_package))
+    for name, call_count in sorted(calls_by_function.items(), key=lambda entry: -entry[1])[
+        :shown_count
+    ]:
+        print(f"   {call_count:8.2f}  {name}")
 
 
 if __name__ == "__main__":

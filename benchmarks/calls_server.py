@@ -14,20 +14,20 @@ from benchmarks.call_counts import count_calls_by_function, make_call_profile
 from txnsim.cli.main import main
 
 
-def run(counts_file: Path, arguments: list[str]) -> int:
+def serve_counting_calls(counts_file: Path, command_arguments: list[str]) -> int:
     """Serve under a profiler of calls."""
     profile = make_call_profile()
 
-    def write(*_: object) -> None:
+    def write_counts(*_: object) -> None:
         profile.disable()
         new_file = counts_file.with_suffix(".new")
         new_file.write_text(json.dumps(count_calls_by_function(profile)))
         new_file.rename(counts_file)
 
     signal.signal(signal.SIGUSR1, lambda *_: profile.enable())
-    signal.signal(signal.SIGUSR2, write)
-    return main(arguments)
+    signal.signal(signal.SIGUSR2, write_counts)
+    return main(command_arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(run(Path(sys.argv[1]), sys.argv[2:]))
+    sys.exit(serve_counting_calls(Path(sys.argv[1]), sys.argv[2:]))

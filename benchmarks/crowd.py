@@ -30,13 +30,13 @@ HOUR_MS: Final = 3_600_000
 TRANSACTION_TIMEOUT_MS: Final = 900_000
 """The most that brokers allow by default: the search has to come before its end."""
 TOPIC_PARTITIONS: Final = 500
-VERIFICATION: Final = "transaction.partition.verification.enable"
+VERIFICATION_CONFIG: Final = "transaction.partition.verification.enable"
 
 _SETTINGS: Final = ClientSettings(
     retry_backoff_ms=5, retry_backoff_max_ms=200, request_timeout_ms=120_000, api_timeout_ms=300_000
 )
 _CONCURRENT_JOBS: Final = 64
-_OLD_FLOW: Final = VersionRange(11, 11)
+_OLD_FLOW_VERSIONS: Final = VersionRange(11, 11)
 """Versions of Produce that add nothing by themselves."""
 
 T = TypeVar("T")
@@ -67,24 +67,32 @@ async def make_crowd(
     async with Cluster(bootstrap, settings=_SETTINGS) as cluster:
         admin = Admin(cluster)
         topic_partitions = await _make_topics(admin, partition_count)
-        await admin.set_broker_default(VERIFICATION, "false")
+        await admin.set_broker_default(VERIFICATION_CONFIG, "false")
         hanging_partitions = (
             topic_partitions[:: max(1, len(topic_partitions) // hanging_count)][:hanging_count]
             if hanging_count
             else []
         )
         live_partitions = [
-            topic_partitions[number * 7 % len(topic_partitions)] for number in range(alive_count)
+            topic_partitions[transaction_number * 7 % len(topic_partitions)]
+            for transaction_number in range(alive_count)
         ]
-        jobs = [
-            _Job(transactional_id=f"ghost-{number}", partition=partition, is_known=False)
-            for number, partition in enumerate(hanging_partitions)
+        crowd_transactions = [
+            _CrowdTransaction(
+                transactional_id=f"ghost-{transaction_number}", partition=partition, is_known=False
+            )
+            for transaction_number, partition in enumerate(hanging_partitions)
         ] + [
-            _Job(transactional_id=f"app-{number}", partition=partition, is_known=True)
-            for number, partition in enumerate(live_partitions)
+            _CrowdTransaction(
+                transactional_id=f"app-{transaction_number}", partition=partition, is_known=True
+            )
+            for transaction_number, partition in enumerate(live_partitions)
         ]
-        await _for_each(jobs, lambda job: _open_transaction(cluster, job))
-        await admin.set_broker_default(VERIFICATION, None)
+        await _handle_concurrently(
+            crowd_transactions,
+            lambda crowd_transaction: _open_transaction(cluster, crowd_transaction),
+        )
+        await admin.set_broker_default(VERIFICATION_CONFIG, None)
         return Crowd(
             partition_count=len(topic_partitions),
             open_transaction_count=alive_count + hanging_count,
@@ -96,19 +104,25 @@ async def _make_topics(admin: Admin, partition_count: int) -> list[TopicPartitio
     topic_partitions: list[TopicPartition] = []
     topic_number = 0
     while len(topic_partitions) < partition_count:
-        topic_size = min(TOPIC_PARTITIONS, partition_count - len(topic_partitions))
+        topic_partition_count = min(TOPIC_PARTITIONS, partition_count - len(topic_partitions))
         topic_name = f"crowd-{topic_number:03}"
-        topic = NewTopic(name=topic_name, partitions=topic_size, replication_factor=1)
-        for outcome in (await admin.create_topics((topic,), timeout_ms=120_000)).values():
-            if isinstance(outcome, ClientError):
-                raise outcome
+        new_topic = NewTopic(
+            name=topic_name, partitions=topic_partition_count, replication_factor=1
+        )
+        for topic_or_error in (
+            await admin.create_topics((new_topic,), timeout_ms=120_000)
+        ).values():
+            if isinstance(topic_or_error, ClientError):
+                raise topic_or_error
         await admin.wait_for_topic(topic_name)
-        topic_partitions += [TopicPartition(topic_name, index) for index in range(topic_size)]
+        topic_partitions += [
+            TopicPartition(topic_name, index) for index in range(topic_partition_count)
+        ]
         topic_number += 1
     return topic_partitions
 
 
-class _Job(msgspec.Struct, frozen=True, kw_only=True):
+class _CrowdTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction that the crowd opens."""
 
     transactional_id: str
@@ -117,34 +131,34 @@ class _Job(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its coordinator is told."""
 
 
-async def _open_transaction(cluster: Cluster, job: _Job) -> None:
-    transactional_id, partition = job.transactional_id, job.partition
-    identity = await _init_producer(cluster, transactional_id)
-    if job.is_known:
-        add = TxnRequests(
+async def _open_transaction(cluster: Cluster, crowd_transaction: _CrowdTransaction) -> None:
+    transactional_id, partition = crowd_transaction.transactional_id, crowd_transaction.partition
+    producer_identity = await _init_producer(cluster, transactional_id)
+    if crowd_transaction.is_known:
+        add_request = TxnRequests(
             transactional_id,
-            producer_id=identity.producer_id,
-            producer_epoch=identity.producer_epoch,
+            producer_id=producer_identity.producer_id,
+            producer_epoch=producer_identity.producer_epoch,
         ).add_partitions(partitions=[partition])
-        await _ask_until_accepted(cluster, transactional_id, add, _error_of_addition)
+        await _ask_until_accepted(cluster, transactional_id, add_request, _error_of_addition)
     batch = build_batch(
         [Record(value=b"x")],
         timestamp_ms=cluster.clock.now_ms() - HOUR_MS,
-        producer_id=identity.producer_id,
-        producer_epoch=identity.producer_epoch,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
         base_sequence=0,
         is_transactional=True,
     )
-    produce = requests.produce(
+    produce_request = requests.produce(
         {partition: batch},
         id_by_topic={},
         transactional_id=transactional_id,
-        accepted_versions=_OLD_FLOW,
+        accepted_versions=_OLD_FLOW_VERSIONS,
     )
     while True:
         leader = await cluster.leader(partition)
-        message = await cluster.ask(leader.leader_id, produce)
-        error = ErrorCode(message.responses[0].partition_responses[0].error_code)
+        produce_response = await cluster.ask(leader.leader_id, produce_request)
+        error = ErrorCode(produce_response.responses[0].partition_responses[0].error_code)
         if error == ErrorCode.none:
             return
         # A real broker hears of its new config, and of its new partitions, a moment later.
@@ -154,17 +168,17 @@ async def _open_transaction(cluster: Cluster, job: _Job) -> None:
 
 
 async def _init_producer(cluster: Cluster, transactional_id: str) -> ProducerIdAndEpoch:
-    request = TxnRequests(transactional_id).init(timeout_ms=TRANSACTION_TIMEOUT_MS)
-    message = await _ask_until_accepted(
-        cluster, transactional_id, request, lambda answer: ErrorCode(answer.error_code)
+    init_request = TxnRequests(transactional_id).init(timeout_ms=TRANSACTION_TIMEOUT_MS)
+    init_response = await _ask_until_accepted(
+        cluster, transactional_id, init_request, lambda answer: ErrorCode(answer.error_code)
     )
     return ProducerIdAndEpoch(
-        producer_id=message.producer_id, producer_epoch=message.producer_epoch
+        producer_id=init_response.producer_id, producer_epoch=init_response.producer_epoch
     )
 
 
-def _error_of_addition(message: Any) -> ErrorCode:
-    (topic,) = message.results_by_topic_v3_and_below
+def _error_of_addition(add_response: Any) -> ErrorCode:
+    (topic,) = add_response.results_by_topic_v3_and_below
     return ErrorCode(topic.results_by_partition[0].partition_error_code)
 
 
@@ -176,24 +190,26 @@ async def _ask_until_accepted(
 ) -> Any:
     """Send a request to the coordinator until it accepts it."""
     while True:
-        message = await cluster.ask(await cluster.coordinator(transactional_id), request)
-        error = error_of(message)
+        response = await cluster.ask(await cluster.coordinator(transactional_id), request)
+        error = error_of(response)
         if error == ErrorCode.none:
-            return message
+            return response
         if not error.retriable:
             raise ClientError(f"{transactional_id}: {error.name}", error=error)
         cluster.forget_coordinator(transactional_id)
         await asyncio.sleep(0.01)
 
 
-async def _for_each(jobs: Sequence[T], handle: Callable[[T], Awaitable[None]]) -> None:
+async def _handle_concurrently(
+    items: Sequence[T], handle_item: Callable[[T], Awaitable[None]]
+) -> None:
     """Handle all jobs, some at a time; the first failure ends all."""
-    waiting_jobs = iter(jobs)
+    waiting_items = iter(items)
 
-    async def work() -> None:
-        for job in waiting_jobs:
-            await handle(job)
+    async def handle_waiting_items() -> None:
+        for item in waiting_items:
+            await handle_item(item)
 
     async with asyncio.TaskGroup() as task_group:
         for _ in range(_CONCURRENT_JOBS):
-            task_group.create_task(work())
+            task_group.create_task(handle_waiting_items())

@@ -47,7 +47,7 @@ class CurveServer(msgspec.Struct, frozen=True):
     bootstrap: str
 
     def cpu_ms(self) -> float:
-        """CPU time in ms that the server's process has used."""
+        """Read the CPU time in ms that the server's process has used."""
         stat_fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(stat_fields[11]) + int(stat_fields[12])) * 1_000 / _TICKS
 
@@ -60,10 +60,10 @@ class CurveServer(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def serving() -> Iterator[CurveServer]:
+def serve_one_broker() -> Iterator[CurveServer]:
     """Start ``txnsim serve`` with one broker, and stop it."""
-    with tempfile.TemporaryDirectory(prefix="txnsim-curves-") as folder:
-        ready_file = Path(folder, "ready.json")
+    with tempfile.TemporaryDirectory(prefix="txnsim-curves-") as scratch_folder:
+        ready_file = Path(scratch_folder, "ready.json")
         command = [sys.executable, "-m", "txnsim", "serve", "--port", "0", "--brokers", "1"]
         process = subprocess.Popen(
             [*command, "--ready-file", str(ready_file)], stdout=subprocess.DEVNULL
@@ -81,88 +81,92 @@ def serving() -> Iterator[CurveServer]:
 # What grows: each gives the CPU's milliseconds for one
 
 
-def measure_producers(server: CurveServer, count: int) -> float:
+def measure_producers(server: CurveServer, producer_count: int) -> float:
     """Cost of a transaction of one record, with ``count`` producers at a time."""
-    load = _generator(server).transactions(
-        protocol="v2", producer_count=count, warm_up_s=5.0, measured_s=10.0
+    transaction_figures = _make_generator(server).run_transactions(
+        txn_flow="v2", producer_count=producer_count, warm_up_s=5.0, measured_s=10.0
     )
-    return load.server_cpu_seconds * 1_000 / load.transactions
+    return transaction_figures.server_cpu_seconds * 1_000 / transaction_figures.transactions
 
 
-def measure_open_transactions(server: CurveServer, count: int) -> float:
+def measure_open_transactions(server: CurveServer, transaction_count: int) -> float:
     """Cost of opening and committing a transaction, with ``count`` open at the same time."""
-    load = _generator(server).open_transactions(protocol="v2", transaction_count=count)
-    return load.server_cpu_seconds * 1_000 / count
+    open_figures = _make_generator(server).open_transactions(
+        txn_flow="v2", transaction_count=transaction_count
+    )
+    return open_figures.server_cpu_seconds * 1_000 / transaction_count
 
 
-def measure_partitions_of_a_transaction(server: CurveServer, partition_count: int) -> float:
+def measure_partitions_of_transaction(server: CurveServer, partition_count: int) -> float:
     """Cost per partition of a transaction with a record on each of ``count`` partitions."""
 
-    async def run() -> float:
+    async def measure_cost_ms() -> float:
         await _create_topics(await server.connect(), [(TOPIC, partition_count)])
-        producer = RawProducer(_connect, server.bootstrap, "tx-curve", "v2")
+        producer = RawProducer(_open_connection, server.bootstrap, "tx-curve", "v2")
         await producer.open()
         round_count = max(20, _RECORDS // partition_count)
-        steps = [
-            step
+        request_steps = [
+            request_step
             for _ in range(round_count + 5)
-            for step in producer.wide_transaction(partition_count)
+            for request_step in producer.make_wide_transaction_steps(partition_count)
         ]
-        await producer.run(steps[:10])
+        await producer.run_steps(request_steps[:10])
         cpu_ms_before = server.cpu_ms()
-        await producer.run(steps[10:])
+        await producer.run_steps(request_steps[10:])
         producer.close()
         return (server.cpu_ms() - cpu_ms_before) / round_count / partition_count
 
-    return asyncio.run(run())
+    return asyncio.run(measure_cost_ms())
 
 
-def measure_topics(server: CurveServer, count: int) -> float:
+def measure_topics(server: CurveServer, topic_count: int) -> float:
     """Cost of a topic, created by a request of its own, up to ``count`` topics."""
 
-    async def run() -> float:
+    async def measure_cost_ms() -> float:
         connection = await server.connect()
         cpu_ms_before = server.cpu_ms()
-        for number in range(count):
-            await _create_topics(connection, [(f"t{number}", 1)])
-        return (server.cpu_ms() - cpu_ms_before) / count
+        for topic_number in range(topic_count):
+            await _create_topics(connection, [(f"t{topic_number}", 1)])
+        return (server.cpu_ms() - cpu_ms_before) / topic_count
 
-    return asyncio.run(run())
+    return asyncio.run(measure_cost_ms())
 
 
-def measure_partitions(server: CurveServer, count: int) -> float:
+def measure_partitions(server: CurveServer, partition_count: int) -> float:
     """Cost of a partition, created in topics of 1,000 partitions, up to ``count``."""
 
-    async def run() -> float:
+    async def measure_cost_ms() -> float:
         connection = await server.connect()
         cpu_ms_before = server.cpu_ms()
-        for number in range(max(1, count // _TOPIC_PARTITIONS)):
-            await _create_topics(connection, [(f"t{number}", min(count, _TOPIC_PARTITIONS))])
-        return (server.cpu_ms() - cpu_ms_before) / count
+        for topic_number in range(max(1, partition_count // _TOPIC_PARTITIONS)):
+            await _create_topics(
+                connection, [(f"t{topic_number}", min(partition_count, _TOPIC_PARTITIONS))]
+            )
+        return (server.cpu_ms() - cpu_ms_before) / partition_count
 
-    return asyncio.run(run())
+    return asyncio.run(measure_cost_ms())
 
 
-def measure_connections(server: CurveServer, count: int) -> float:
+def measure_connections(server: CurveServer, connection_count: int) -> float:
     """Cost of a connection that sends ApiVersions and stays open, up to ``count``."""
 
-    async def run() -> float:
+    async def measure_cost_ms() -> float:
         cpu_ms_before = server.cpu_ms()
         open_connections = []
-        for _ in range(count):
+        for _ in range(connection_count):
             open_connections.append(await server.connect())
             await open_connections[-1].call(API_VERSIONS, 3)
-        cpu_ms_each = (server.cpu_ms() - cpu_ms_before) / count
+        cpu_ms_each = (server.cpu_ms() - cpu_ms_before) / connection_count
         for connection in open_connections:
             connection.close()
         return cpu_ms_each
 
-    return asyncio.run(run())
+    return asyncio.run(measure_cost_ms())
 
 
-CURVES: Final[dict[str, tuple[Callable[[CurveServer, int], float], tuple[int, ...]]]] = {
+CURVE_BY_NAME: Final[dict[str, tuple[Callable[[CurveServer, int], float], tuple[int, ...]]]] = {
     "producers": (measure_producers, (1, 4, 16, 64, 256, 1_000)),
-    "partitions of a transaction": (measure_partitions_of_a_transaction, (1, 3, 10, 30, 100)),
+    "partitions of a transaction": (measure_partitions_of_transaction, (1, 3, 10, 30, 100)),
     "open transactions": (measure_open_transactions, (100, 1_000, 10_000, 100_000)),
     "topics": (measure_topics, (100, 1_000, 10_000)),
     "partitions": (measure_partitions, (1_000, 5_000, 20_000, 50_000)),
@@ -170,58 +174,62 @@ CURVES: Final[dict[str, tuple[Callable[[CurveServer, int], float], tuple[int, ..
 }
 
 
-async def _connect(host: str, port: int, make_protocol: Callable[[], Any]) -> Any:
+async def _open_connection(host: str, port: int, make_protocol: Callable[[], Any]) -> Any:
     return await asyncio.get_running_loop().create_connection(make_protocol, host, port)
 
 
 async def _create_topics(
-    connection: RawConnection, partition_counts: Sequence[tuple[str, int]]
+    connection: RawConnection, partition_count_by_topic: Sequence[tuple[str, int]]
 ) -> None:
-    frame_topics = tuple(
+    topic_fields = tuple(
         {
-            "name": name,
-            "num_partitions": count,
+            "name": topic_name,
+            "num_partitions": partition_count,
             "replication_factor": 1,
             "assignments": (),
             "configs": (),
         }
-        for name, count in partition_counts
+        for topic_name, partition_count in partition_count_by_topic
     )
-    answer = await connection.call(
-        CREATE_TOPICS, 5, topics=frame_topics, timeout=60_000, validate_only=False
+    response = await connection.call(
+        CREATE_TOPICS, 5, topics=topic_fields, timeout=60_000, validate_only=False
     )
-    assert not any(topic.error_code for topic in answer.topics), answer
+    assert not any(topic.error_code for topic in response.topics), response
 
 
-def _generator(server: CurveServer) -> Generator:
+def _make_generator(server: CurveServer) -> Generator:
     return Generator(
-        binary=build.go_program("load"), bootstrap=server.bootstrap, server_pid=server.pid
+        load_program=build.build_go_program("load"),
+        bootstrap=server.bootstrap,
+        server_pid=server.pid,
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print the curves; with ``--write``, put table and plot into the docs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.curves")
-    parser.add_argument("--only", action="append", choices=CURVES)
+    parser.add_argument("--only", action="append", choices=CURVE_BY_NAME)
     parser.add_argument("--most", type=int, default=1 << 30, help="of what grows")
     parser.add_argument("--write", action="store_true", help="put table and plot into the docs")
     options = parser.parse_args(arguments)
-    for name in options.only or CURVES:
-        measure, counts = CURVES[name]
-        for count in counts:
+    for curve_name in options.only or CURVE_BY_NAME:
+        measure_cost_ms, curve_counts = CURVE_BY_NAME[curve_name]
+        for count in curve_counts:
             if count > options.most:
                 continue
-            with serving() as server:
-                point = CostPoint(series=name, count=count, cpu_ms=measure(server, count))
+            with serve_one_broker() as server:
+                point = CostPoint(
+                    series=curve_name, count=count, cpu_ms=measure_cost_ms(server, count)
+                )
             _save_point(point)
-            print(f"{name:<28} {count:>8,} {point.cpu_ms:9.4f} ms of CPU each", flush=True)
+            print(f"{curve_name:<28} {count:>8,} {point.cpu_ms:9.4f} ms of CPU each", flush=True)
     if options.write:
         points = _load_points()
-        PLOT_FILE.write_bytes(curves_plot.svg(points))
-        text = replace_section(
-            RESULTS_PAGE.read_text("utf-8"), curves_plot.table(points), BEGIN_MARK, END_MARK
+        PLOT_FILE.write_bytes(curves_plot.draw_curves_svg(points))
+        new_page = replace_section(
+            RESULTS_PAGE.read_text("utf-8"), curves_plot.curves_table(points), BEGIN_MARK, END_MARK
         )
-        RESULTS_PAGE.write_text(text, "utf-8")
+        RESULTS_PAGE.write_text(new_page, "utf-8")
     return 0
 
 
@@ -232,8 +240,8 @@ def _load_points() -> list[CostPoint]:
         if POINTS_FILE.exists()
         else []
     )
-    names = list(CURVES)
-    return sorted(points, key=lambda point: (names.index(point.series), point.count))
+    curve_names = list(CURVE_BY_NAME)
+    return sorted(points, key=lambda point: (curve_names.index(point.series), point.count))
 
 
 def _save_point(point: CostPoint) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 PRODUCERS: Final = (1, 8, 32)
-PROTOCOLS: Final = ("old", "v2")
+TXN_FLOWS: Final = ("old", "v2")
 
 
 class Preference(enum.Enum):
@@ -23,7 +23,7 @@ class Preference(enum.Enum):
     LESS = "less"
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class FigureTarget(msgspec.Struct, frozen=True, kw_only=True):
     """The bounds that a figure of the simulator must meet."""
 
     ratio_min: float
@@ -39,75 +39,77 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     unit: str
     better: Preference
-    target: Target | None = None
+    target: FigureTarget | None = None
 
 
-def per_second_key(protocol: str, producer_count: int) -> str:
-    """Key of the transactions per second of ``producer_count`` producers."""
-    return f"txn.{protocol}.{producer_count}.per_second"
+def per_second_key(txn_flow: str, producer_count: int) -> str:
+    """Return the key of the transactions per second of ``producer_count`` producers."""
+    return f"txn.{txn_flow}.{producer_count}.per_second"
 
 
-def p50_key(protocol: str, producer_count: int) -> str:
-    """Key of the median latency of a transaction."""
-    return f"txn.{protocol}.{producer_count}.p50"
+def p50_key(txn_flow: str, producer_count: int) -> str:
+    """Return the key of the median latency of a transaction."""
+    return f"txn.{txn_flow}.{producer_count}.p50"
 
 
-def cpu_key(protocol: str, producer_count: int) -> str:
-    """Key of the server's CPU time per transaction."""
-    return f"txn.{protocol}.{producer_count}.cpu"
+def cpu_key(txn_flow: str, producer_count: int) -> str:
+    """Return the key of the server's CPU time per transaction."""
+    return f"txn.{txn_flow}.{producer_count}.cpu"
 
 
-def retries_key(protocol: str, producer_count: int) -> str:
-    """Key of the answers per transaction that the load generator had to retry."""
-    return f"txn.{protocol}.{producer_count}.retries"
+def retries_key(txn_flow: str, producer_count: int) -> str:
+    """Return the key of the answers per transaction that made the load generator try again."""
+    return f"txn.{txn_flow}.{producer_count}.retries"
 
 
-def _cell_title(protocol: str, producer_count: int) -> str:
-    return f"{protocol} flow, {producer_count} producer{'s' if producer_count > 1 else ''}"
+def _cell_title(txn_flow: str, producer_count: int) -> str:
+    return f"{txn_flow} flow, {producer_count} producer{'s' if producer_count > 1 else ''}"
 
 
-def _transactions() -> list[Figure]:
-    cells = [(protocol, count) for protocol in PROTOCOLS for count in PRODUCERS]
-    targets = {1: Target(ratio_min=2.0), 32: Target(ratio_min=2.0)}
-    rates = [
+def _transaction_figures() -> list[Figure]:
+    flows_and_counts = [
+        (txn_flow, producer_count) for txn_flow in TXN_FLOWS for producer_count in PRODUCERS
+    ]
+    target_by_producer_count = {1: FigureTarget(ratio_min=2.0), 32: FigureTarget(ratio_min=2.0)}
+    rate_figures = [
         Figure(
-            key=per_second_key(protocol, count),
-            title=f"transactions, {_cell_title(protocol, count)}",
+            key=per_second_key(txn_flow, producer_count),
+            title=f"transactions, {_cell_title(txn_flow, producer_count)}",
             unit="1/s",
             better=Preference.MORE,
-            target=targets.get(count),
+            target=target_by_producer_count.get(producer_count),
         )
-        for protocol, count in cells
+        for txn_flow, producer_count in flows_and_counts
     ]
-    latencies = [
+    latency_figures = [
         Figure(
-            key=p50_key(protocol, count),
-            title=f"latency p50, {_cell_title(protocol, count)}",
+            key=p50_key(txn_flow, producer_count),
+            title=f"latency p50, {_cell_title(txn_flow, producer_count)}",
             unit="ms",
             better=Preference.LESS,
         )
-        for protocol, count in cells
+        for txn_flow, producer_count in flows_and_counts
     ]
-    costs = [
+    cpu_figures = [
         Figure(
-            key=cpu_key(protocol, count),
-            title=f"server CPU per transaction, {_cell_title(protocol, count)}",
+            key=cpu_key(txn_flow, producer_count),
+            title=f"server CPU per transaction, {_cell_title(txn_flow, producer_count)}",
             unit="ms",
             better=Preference.LESS,
-            target=Target(ratio_min=1.0),
+            target=FigureTarget(ratio_min=1.0),
         )
-        for protocol, count in cells
+        for txn_flow, producer_count in flows_and_counts
     ]
     retry_figures = [
         Figure(
-            key=retries_key(protocol, count),
-            title=f"retries per transaction, {_cell_title(protocol, count)}",
+            key=retries_key(txn_flow, producer_count),
+            title=f"retries per transaction, {_cell_title(txn_flow, producer_count)}",
             unit="",
             better=Preference.LESS,
         )
-        for protocol, count in cells
+        for txn_flow, producer_count in flows_and_counts
     ]
-    return [*rates, *latencies, *costs, *retry_figures]
+    return [*rate_figures, *latency_figures, *cpu_figures, *retry_figures]
 
 
 START_KEY: Final = "start.first_commit"
@@ -127,16 +129,16 @@ FIGURES: Final = (
         title="process start to first committed transaction",
         unit="ms",
         better=Preference.LESS,
-        target=Target(ratio_min=8.0, value_below=300.0),
+        target=FigureTarget(ratio_min=8.0, value_below=300.0),
     ),
     Figure(
         key=IDLE_MEMORY_KEY,
         title="idle memory (RSS after the first commit)",
         unit="MB",
         better=Preference.LESS,
-        target=Target(ratio_min=6.0),
+        target=FigureTarget(ratio_min=6.0),
     ),
-    *_transactions(),
+    *_transaction_figures(),
     Figure(
         key=LIBRDKAFKA_KEY,
         title="transactions through librdkafka, one after the other",

@@ -64,9 +64,9 @@ class SearchTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the searches; return 1 if one of them gave a wrong answer."""
-    options = _parser().parse_args(arguments)
+    options = _make_parser().parse_args(arguments)
     load_average = os.getloadavg()[0]
-    with _cluster(options.server) as (bootstrap, brokers):
+    with _run_cluster(options.server) as (bootstrap, broker_ids):
         began_s = time.monotonic()
         crowd = asyncio.run(
             make_crowd(
@@ -78,32 +78,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         made_in_s = time.monotonic() - began_s
         print(f"made {crowd.partition_count} partitions in {made_in_s:.0f} s", file=sys.stderr)
-        our_times: list[SearchTime] = []
-        their_times: list[SearchTime] = []
+        txnsim_times: list[SearchTime] = []
+        kafka_times: list[SearchTime] = []
         try:
             for _ in range(options.rounds):
-                our_times.append(_time_search(lambda: _search_all(bootstrap), crowd))
-                their_times.append(
-                    _time_search(lambda: _search_by_broker(bootstrap, brokers), crowd)
+                txnsim_times.append(_time_search(lambda: _search_all(bootstrap), crowd))
+                kafka_times.append(
+                    _time_search(lambda: _search_by_broker(bootstrap, broker_ids), crowd)
                 )
-        except WrongAnswerError as failure:
-            print(failure, file=sys.stderr)
+        except WrongAnswerError as wrong_answer:
+            print(wrong_answer, file=sys.stderr)
             return 1
-    result = SearchTimes(
+    search_times = SearchTimes(
         server=options.server,
         partitions=crowd.partition_count,
         open_transactions=crowd.open_transaction_count,
         hanging=len(crowd.hanging_partitions),
         made_in_seconds=round(made_in_s, 1),
         load_average=round(load_average, 1),
-        txnsim=tuple(our_times),
-        kafka=tuple(their_times),
+        txnsim=tuple(txnsim_times),
+        kafka=tuple(kafka_times),
     )
-    print(msgspec.json.encode(result).decode() if options.json else _text(result))
+    print(msgspec.json.encode(search_times).decode() if options.json else _to_text(search_times))
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.find_hanging",
         description="Time a search for hanging transactions (see benchmarks/README.md).",
@@ -118,9 +118,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @contextlib.contextmanager
-def _cluster(kind: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """An empty cluster: its address and the ids of its brokers."""
-    if kind == "txnsim":
+def _run_cluster(server_name: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Run an empty cluster; yield its address and the ids of its brokers."""
+    if server_name == "txnsim":
         with TxnsimServer(brokers=BROKERS) as server:
             yield server.bootstrap, tuple(range(1, BROKERS + 1))
     else:
@@ -131,7 +131,7 @@ def _cluster(kind: str) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _time_search(search: Callable[[], set[TopicPartition]], crowd: Crowd) -> SearchTime:
-    began_cpu_s = _children_cpu_s()
+    began_cpu_s = _read_children_cpu_s()
     began_s = time.monotonic()
     reported_partitions = search()
     seconds = time.monotonic() - began_s
@@ -144,25 +144,27 @@ def _time_search(search: Callable[[], set[TopicPartition]], crowd: Crowd) -> Sea
             f"not named: {missed_partitions}; named, and does not hang: {invented_partitions}"
         )
     return SearchTime(
-        seconds=round(seconds, 2), cpu_seconds=round(_children_cpu_s() - began_cpu_s, 2)
+        seconds=round(seconds, 2), cpu_seconds=round(_read_children_cpu_s() - began_cpu_s, 2)
     )
 
 
-def _children_cpu_s() -> float:
-    """CPU time of the processes that were waited for."""
+def _read_children_cpu_s() -> float:
+    """Read the CPU time of the processes that were waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def _search_all(bootstrap: str) -> set[TopicPartition]:
     command = [str(installed_txnsim()), "txns", "--bootstrap-server", bootstrap]
-    output = _output([*command, "find-hanging", "--all", "--json"], statuses=(0, 3))
-    report = json.loads(output)
-    assert not report["unread"], report["unread"]
+    json_report = _run_and_read(
+        [*command, "find-hanging", "--all", "--json"], accepted_statuses=(0, 3)
+    )
+    search_report = json.loads(json_report)
+    assert not search_report["unread"], search_report["unread"]
     return {
-        TopicPartition(*entry["finding"]["transaction"]["partition"].values())
-        for entry in report["findings"]
-        if entry["finding"]["verdict"] == "hanging"
+        TopicPartition(*finding_entry["finding"]["transaction"]["partition"].values())
+        for finding_entry in search_report["findings"]
+        if finding_entry["finding"]["verdict"] == "hanging"
     }
 
 
@@ -175,50 +177,51 @@ def _search_by_broker(bootstrap: str, broker_ids: Sequence[int]) -> set[TopicPar
         bootstrap,
     ]
     for broker_id in broker_ids:
-        output = _output(
-            [*java_command_line, "find-hanging", "--broker-id", str(broker_id)], statuses=(0,)
+        tool_output = _run_and_read(
+            [*java_command_line, "find-hanging", "--broker-id", str(broker_id)],
+            accepted_statuses=(0,),
         )
-        for line in output.splitlines()[1:]:
-            topic, partition, *_ = (cell.strip() for cell in line.split("\t"))
+        for table_line in tool_output.splitlines()[1:]:
+            topic, partition, *_ = (line_cell.strip() for line_cell in table_line.split("\t"))
             reported_partitions.add(TopicPartition(topic, int(partition)))
     return reported_partitions
 
 
-def _output(command: Sequence[str], *, statuses: Sequence[int]) -> str:
+def _run_and_read(command: Sequence[str], *, accepted_statuses: Sequence[int]) -> str:
     finished_process = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=_LIMIT_S
     )
-    if finished_process.returncode not in statuses:
+    if finished_process.returncode not in accepted_statuses:
         raise WrongAnswerError(
             f"{' '.join(command)}: {finished_process.returncode}\n{finished_process.stderr}"
         )
     return finished_process.stdout
 
 
-def _text(result: SearchTimes) -> str:
-    our_median_s = statistics.median(search.seconds for search in result.txnsim)
-    their_median_s = statistics.median(search.seconds for search in result.kafka)
-    lines = [
-        f"{result.partitions} partitions, {result.open_transactions} open transactions,"
-        f" {result.hanging} of them hanging, on {result.server}"
-        f" (load average before: {result.load_average})",
+def _to_text(search_times: SearchTimes) -> str:
+    txnsim_median_s = statistics.median(search.seconds for search in search_times.txnsim)
+    kafka_median_s = statistics.median(search.seconds for search in search_times.kafka)
+    text_lines = [
+        f"{search_times.partitions} partitions, {search_times.open_transactions} open transactions,"
+        f" {search_times.hanging} of them hanging, on {search_times.server}"
+        f" (load average before: {search_times.load_average})",
         *(
-            f"{name:44} {statistics.median(search.seconds for search in searches):6.2f} s"
+            f"{command_title:44} {statistics.median(search.seconds for search in searches):6.2f} s"
             f"  ({min(search.seconds for search in searches):.2f} to"
             f" {max(search.seconds for search in searches):.2f} s,"
             f" CPU {statistics.median(search.cpu_seconds for search in searches):.2f} s)"
-            for name, searches in (
-                ("txnsim txns find-hanging --all", result.txnsim),
-                ("Kafka's find-hanging --broker-id, each broker", result.kafka),
+            for command_title, searches in (
+                ("txnsim txns find-hanging --all", search_times.txnsim),
+                ("Kafka's find-hanging --broker-id, each broker", search_times.kafka),
             )
         ),
-        f"{their_median_s / our_median_s:.1f} times as fast as Kafka's tool",
+        f"{kafka_median_s / txnsim_median_s:.1f} times as fast as Kafka's tool",
     ]
-    if result.server == "txnsim":
-        lines.append(
-            f"target: under {TARGET_S:.0f} s, {'met' if our_median_s < TARGET_S else 'MISSED'}"
+    if search_times.server == "txnsim":
+        text_lines.append(
+            f"target: under {TARGET_S:.0f} s, {'met' if txnsim_median_s < TARGET_S else 'MISSED'}"
         )
-    return "\n".join(lines)
+    return "\n".join(text_lines)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from typing import Final
 from confluent_kafka import Producer
 
 from benchmarks import build
-from benchmarks.process import started_server
-from benchmarks.report import Spread, spread
+from benchmarks.process import run_server
+from benchmarks.report import Spread, spread_of
 from benchmarks.servers import ApacheKafka
 from txnsim.testing._blocking import SimulatedKafka
 from txnsim.testing.event_loop import LoopThread
@@ -44,31 +44,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kafka-starts", type=int, default=3, help="0 leaves Apache Kafka out")
     options = parser.parse_args(arguments)
     print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    thread = LoopThread()
-    measurements_by_title: dict[str, Callable[[], float]] = {
-        f"txnsim, {BROKERS} brokers": lambda: start_simulated(thread, BROKERS),
-        "txnsim, 1 broker": lambda: start_simulated(thread, 1),
-        f"librdkafka's mock, {BROKERS} brokers": start_mock,
+    loop_thread = LoopThread()
+    measure_by_title: dict[str, Callable[[], float]] = {
+        f"txnsim, {BROKERS} brokers": lambda: time_simulated_start(loop_thread, BROKERS),
+        "txnsim, 1 broker": lambda: time_simulated_start(loop_thread, 1),
+        f"librdkafka's mock, {BROKERS} brokers": time_mock_start,
     }
-    times_by_title: dict[str, list[float]] = {title: [] for title in measurements_by_title}
+    times_by_title: dict[str, list[float]] = {
+        cluster_title: [] for cluster_title in measure_by_title
+    }
     for _ in range(options.rounds):
-        for title, measure in measurements_by_title.items():
-            times_by_title[title].append(measure())
-    thread.stop()
-    rows = {title: spread(times_ms) for title, times_ms in times_by_title.items()}
+        for cluster_title, measure in measure_by_title.items():
+            times_by_title[cluster_title].append(measure())
+    loop_thread.stop()
+    spread_by_title = {
+        cluster_title: spread_of(times_ms) for cluster_title, times_ms in times_by_title.items()
+    }
     if options.kafka_starts:
-        rows["Apache Kafka, 1 node"] = spread(start_kafka(options.kafka_starts))
-    load_plugin()  # compiled once and kept, as an installation is
-    _print(rows)
-    load_times = spread([load_plugin() for _ in range(10)])
-    print(f"loading the plugin where no test uses it: {load_times.median:.2f} ms")
+        spread_by_title["Apache Kafka, 1 node"] = spread_of(time_kafka_starts(options.kafka_starts))
+    time_plugin_import()  # compiled once and kept, as an installation is
+    _print_table(spread_by_title)
+    load_time_spread = spread_of([time_plugin_import() for _ in range(10)])
+    print(f"loading the plugin where no test uses it: {load_time_spread.median:.2f} ms")
     return 0
 
 
-def start_simulated(thread: LoopThread, broker_count: int) -> float:
-    """Milliseconds to start a cluster as the plugin does; its end is not counted."""
+def time_simulated_start(loop_thread: LoopThread, broker_count: int) -> float:
+    """Measure the milliseconds to start a cluster as the plugin does; its end is not counted."""
     cluster = SimulatedKafka.from_description(
-        options_from_keywords(brokers=broker_count, topics={"orders": 3}), thread=thread
+        options_from_keywords(brokers=broker_count, topics={"orders": 3}), thread=loop_thread
     )
     began_s = time.perf_counter()
     cluster.start()
@@ -77,30 +81,30 @@ def start_simulated(thread: LoopThread, broker_count: int) -> float:
     return 1000 * took_s
 
 
-def start_mock() -> float:
-    """Milliseconds until librdkafka's mock cluster has told of its brokers."""
+def time_mock_start() -> float:
+    """Measure the milliseconds until librdkafka's mock cluster has told of its brokers."""
     began_s = time.perf_counter()
     producer = Producer({"test.mock.num.brokers": BROKERS, "log_level": 0})
-    brokers = producer.list_topics(timeout=30).brokers
+    broker_by_id = producer.list_topics(timeout=30).brokers
     took_s = time.perf_counter() - began_s
-    assert len(brokers) == BROKERS
+    assert len(broker_by_id) == BROKERS
     return 1000 * took_s
 
 
-def start_kafka(start_count: int) -> list[float]:
-    """Milliseconds from the process's start until a real Apache Kafka accepts connections."""
+def time_kafka_starts(start_count: int) -> list[float]:
+    """Measure the milliseconds from a process's start until Apache Kafka accepts connections."""
     server = ApacheKafka()
     server.prepare()
-    load = build.go_program("load")
+    load_program = build.build_go_program("load")
     times_ms = []
     for _ in range(start_count):
-        with started_server(server, load) as running_server:
+        with run_server(server, load_program) as running_server:
             times_ms.append(running_server.first_commit.connected_ms)
     return times_ms
 
 
-def load_plugin() -> float:
-    """Milliseconds that importing the plugin takes where pytest is imported already."""
+def time_plugin_import() -> float:
+    """Measure the milliseconds that importing the plugin takes where pytest is imported already."""
     command = [sys.executable, "-c", _LOAD_PROGRAM]
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(build.CACHE / "pycache")}
     finished_process = subprocess.run(
@@ -109,33 +113,34 @@ def load_plugin() -> float:
     return float(finished_process.stdout)
 
 
-def _print(spread_by_title: dict[str, Spread]) -> None:
-    kafka_median = next(
+def _print_table(spread_by_title: dict[str, Spread]) -> None:
+    kafka_median_ms = next(
         (
-            own_spread.median
-            for title, own_spread in spread_by_title.items()
-            if title.startswith("Apache")
+            spread_ms.median
+            for cluster_title, spread_ms in spread_by_title.items()
+            if cluster_title.startswith("Apache")
         ),
         None,
     )
     print(
         f"{'ready to connect, ms':<34} {'median':>8} {'least':>8} {'p90':>8} {'most':>8}  × Kafka"
     )
-    for title, own_spread in spread_by_title.items():
-        p90 = (
-            statistics.quantiles(own_spread.samples, n=10)[-1]
-            if len(own_spread.samples) > 1
-            else own_spread.most
+    for cluster_title, spread_ms in spread_by_title.items():
+        p90_ms = (
+            statistics.quantiles(spread_ms.samples, n=10)[-1]
+            if len(spread_ms.samples) > 1
+            else spread_ms.most
         )
         numbers_text = " ".join(
-            f"{value:8.2f}" for value in (own_spread.median, own_spread.least, p90, own_spread.most)
+            f"{time_ms:8.2f}"
+            for time_ms in (spread_ms.median, spread_ms.least, p90_ms, spread_ms.most)
         )
-        ratio_text = "" if kafka_median is None else f"{kafka_median / own_spread.median:8.0f}"
+        ratio_text = "" if kafka_median_ms is None else f"{kafka_median_ms / spread_ms.median:8.0f}"
         verdict_text = ""
-        if title == f"txnsim, {BROKERS} brokers":
-            is_met = own_spread.median <= TARGET_MS
-            verdict_text = f"  target {TARGET_MS:g} ms: {'met' if is_met else 'MISSED'}"
-        print(f"{title:<34} {numbers_text} {ratio_text}{verdict_text}")
+        if cluster_title == f"txnsim, {BROKERS} brokers":
+            is_target_met = spread_ms.median <= TARGET_MS
+            verdict_text = f"  target {TARGET_MS:g} ms: {'met' if is_target_met else 'MISSED'}"
+        print(f"{cluster_title:<34} {numbers_text} {ratio_text}{verdict_text}")
 
 
 if __name__ == "__main__":

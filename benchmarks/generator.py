@@ -15,7 +15,7 @@ class LoadError(Exception):
     """The load generator met an error code or a failure that it does not expect."""
 
 
-class FirstCommit(msgspec.Struct, frozen=True, kw_only=True):
+class FirstCommitTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds from the start of the server's process until each step was done."""
 
     connected_ms: float
@@ -25,7 +25,7 @@ class FirstCommit(msgspec.Struct, frozen=True, kw_only=True):
     retries: dict[str, int]
 
 
-class Transactions(msgspec.Struct, frozen=True, kw_only=True):
+class TransactionFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Producers that commit one transaction after the other."""
 
     transactions: int
@@ -37,11 +37,11 @@ class Transactions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def retries_per_transaction(self) -> float:
-        """Answers that made the load generator send a request again."""
+        """Return how many answers made the load generator send a request again."""
         return sum(self.retries.values()) / self.transactions
 
 
-class OpenTransactions(msgspec.Struct, frozen=True, kw_only=True):
+class OpenTransactionFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Many transactions that are open at the same time."""
 
     transactions: int
@@ -50,7 +50,7 @@ class OpenTransactions(msgspec.Struct, frozen=True, kw_only=True):
     server_cpu_seconds: float
 
 
-class Bulk(msgspec.Struct, frozen=True, kw_only=True):
+class TransferFigures(msgspec.Struct, frozen=True, kw_only=True):
     """A measured transfer of many megabytes, produced or fetched."""
 
     topic: str
@@ -68,45 +68,63 @@ class Generator:
         server_pid: Whose CPU time is measured over the same window.
     """
 
-    def __init__(self, *, binary: Path, bootstrap: str, server_pid: int) -> None:
-        self._binary = binary
-        self._target = ["--bootstrap", bootstrap, "--server-pid", str(server_pid)]
+    def __init__(self, *, load_program: Path, bootstrap: str, server_pid: int) -> None:
+        self._load_program = load_program
+        self._server_arguments = ["--bootstrap", bootstrap, "--server-pid", str(server_pid)]
 
-    def transactions(
-        self, *, protocol: str, producer_count: int, warm_up_s: float, measured_s: float
-    ) -> Transactions:
-        """Run transactions of ``producer_count`` producers in one protocol; the rate per second."""
-        options = ["--flow", protocol, "--producers", str(producer_count)]
-        timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
-        return self._run("txn", Transactions, options + timing, timeout_s=warm_up_s + measured_s)
+    def run_transactions(
+        self, *, txn_flow: str, producer_count: int, warm_up_s: float, measured_s: float
+    ) -> TransactionFigures:
+        """Run transactions of ``producer_count`` producers in one flow; the rate per second."""
+        load_options = ["--flow", txn_flow, "--producers", str(producer_count)]
+        timing_arguments = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
+        return self._run(
+            "txn",
+            TransactionFigures,
+            load_options + timing_arguments,
+            timeout_s=warm_up_s + measured_s,
+        )
 
-    def open_transactions(self, *, protocol: str, transaction_count: int) -> OpenTransactions:
+    def open_transactions(self, *, txn_flow: str, transaction_count: int) -> OpenTransactionFigures:
         """Open ``transaction_count`` transactions, then commit all of them."""
-        options = ["--flow", protocol, "--transactions", str(transaction_count)]
-        return self._run("open", OpenTransactions, options)
+        load_options = ["--flow", txn_flow, "--transactions", str(transaction_count)]
+        return self._run("open", OpenTransactionFigures, load_options)
 
-    def produce(self, *, warm_up_mb: int, measured_mb: int) -> Bulk:
+    def produce(self, *, warm_up_mb: int, measured_mb: int) -> TransferFigures:
         """Write megabytes into a new topic, which ``fetch`` can read."""
         return self._run(
-            "produce", Bulk, ["--warm-up-mb", str(warm_up_mb), "--mb", str(measured_mb)]
+            "produce", TransferFigures, ["--warm-up-mb", str(warm_up_mb), "--mb", str(measured_mb)]
         )
 
-    def fetch(self, *, topic: str, warm_up_s: float, measured_s: float) -> Bulk:
+    def fetch(self, *, topic: str, warm_up_s: float, measured_s: float) -> TransferFigures:
         """Read a topic from its start again and again."""
-        timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
-        return self._run("fetch", Bulk, ["--topic", topic, *timing])
+        timing_arguments = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
+        return self._run("fetch", TransferFigures, ["--topic", topic, *timing_arguments])
 
     def _run(
-        self, mode: str, result_type: type[T], options: list[str], *, timeout_s: float = 0.0
+        self,
+        load_mode: str,
+        result_type: type[T],
+        load_options: list[str],
+        *,
+        timeout_s: float = 0.0,
     ) -> T:
         return run_load(
-            self._binary, [mode, *self._target, *options], result_type, timeout_s=timeout_s
+            self._load_program,
+            [load_mode, *self._server_arguments, *load_options],
+            result_type,
+            timeout_s=timeout_s,
         )
 
 
-def first_commit(
-    binary: Path, *, address: tuple[str, str], server_pid: int, started_ns: int, limit_s: float
-) -> FirstCommit:
+def time_first_commit(
+    load_program: Path,
+    *,
+    address_arguments: tuple[str, str],
+    server_pid: int,
+    started_ns: int,
+    limit_s: float,
+) -> FirstCommitTimes:
     """Wait for a server that is starting and commit its first transaction.
 
     Args:
@@ -116,16 +134,20 @@ def first_commit(
         started_ns: When the process was started, on the clock of ``time.time_ns``.
         limit_s: How long the server may take.
     """
-    timing = ["--since-ns", str(started_ns), "--limit", str(limit_s)]
-    options = [*address, "--server-pid", str(server_pid), *timing]
-    return run_load(binary, ["first-commit", *options], FirstCommit, timeout_s=limit_s)
+    timing_arguments = ["--since-ns", str(started_ns), "--limit", str(limit_s)]
+    load_options = [*address_arguments, "--server-pid", str(server_pid), *timing_arguments]
+    return run_load(
+        load_program, ["first-commit", *load_options], FirstCommitTimes, timeout_s=limit_s
+    )
 
 
 _TIMEOUT_S = 120.0
 """On top of the time a mode takes by its options; the program ends waits of its own after 60 s."""
 
 
-def run_load(binary: Path, arguments: list[str], result_type: type[T], *, timeout_s: float) -> T:
+def run_load(
+    load_program: Path, load_arguments: list[str], result_type: type[T], *, timeout_s: float
+) -> T:
     """Run one mode to its end.
 
     Raises:
@@ -133,14 +155,16 @@ def run_load(binary: Path, arguments: list[str], result_type: type[T], *, timeou
     """
     try:
         finished_process = subprocess.run(
-            [str(binary), *arguments],
+            [str(load_program), *load_arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
             timeout=timeout_s + _TIMEOUT_S,
         )
-    except subprocess.TimeoutExpired as expired:
-        raise LoadError(f"load {arguments[0]}: no end in {expired.timeout:.0f} s") from expired
+    except subprocess.TimeoutExpired as timeout_error:
+        raise LoadError(
+            f"load {load_arguments[0]}: no end in {timeout_error.timeout:.0f} s"
+        ) from timeout_error
     if finished_process.returncode != 0:
         raise LoadError(finished_process.stderr.decode(errors="replace").strip())
     return msgspec.json.decode(finished_process.stdout, type=result_type)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from benchmarks.log_data import BEGAN_MS, CACHE, make_replica, write_meta
+from benchmarks.log_data import BEGAN_MS, CACHE, make_replica_folder, write_meta_properties
 from tests.support.apache_kafka import java_classes, java_command, kafka_libs
 from txnsim.storage import names
 from txnsim.wire.batch import Record, build_batch, control_batch
@@ -42,13 +42,13 @@ VALUE_BYTES: Final = 82
 """With its framing a record has 90 bytes, and a batch about eight kilobytes."""
 BATCHES_PER_TRANSACTION: Final = 50
 PRODUCERS: Final = 20
-QUESTIONS: Final = ("count", "sums", "find_hanging")
-QUERIES: Final = {
+QUESTION_NAMES: Final = ("count", "sums", "find_hanging")
+QUERY_BY_QUESTION: Final = {
     "count": "SELECT count(*) AS n FROM kafka_records",
     "sums": "SELECT sum(octet_length(value)) AS bytes, sum(`offset`) AS offsets FROM kafka_records"
     " WHERE NOT is_control",
 }
-Answer = tuple[float, str]
+TimedAnswer = tuple[float, str]
 """Seconds, and the answer."""
 _OFFSET: Final = slice(0, 8)
 """Of a batch: its base offset, which its CRC does not cover."""
@@ -63,7 +63,7 @@ def main() -> int:
     options = parser.parse_args()
     directory = make_log(options.records)
     if options.profile:
-        profile(directory)
+        print_read_profile(directory)
         return 0
     from txnsim_spark.session import spark_session
 
@@ -71,84 +71,90 @@ def main() -> int:
     times_by_reader: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     answers_by_question: defaultdict[str, set[str]] = defaultdict(set)
     for round_number in range(1 + options.rounds):
-        for question in QUESTIONS:
-            for reader, ask in _readers(spark, directory, question).items():
-                seconds, answer = ask()
-                answers_by_question[question].add(answer)
+        for question_name in QUESTION_NAMES:
+            for reader_name, ask_reader in _ask_by_reader(spark, directory, question_name).items():
+                seconds, answer_text = ask_reader()
+                answers_by_question[question_name].add(answer_text)
                 if round_number:
-                    times_by_reader[question, reader].append(seconds)
+                    times_by_reader[question_name, reader_name].append(seconds)
     spark.stop()
     size_bytes = sum(path.stat().st_size for path in directory.rglob("*.log"))
     sys.stdout.write(
         f"{size_bytes / 1e6:,.0f} MB, {options.records:,} records, {os.cpu_count()} cores\n"
     )
-    for (question, reader), times_s in times_by_reader.items():
+    for (question_name, reader_name), times_s in times_by_reader.items():
         median_s = statistics.median(times_s)
         sys.stdout.write(
-            f"{question:12}  {reader:16}  {median_s:6.2f} s "
+            f"{question_name:12}  {reader_name:16}  {median_s:6.2f} s "
             f" {size_bytes / median_s / 1e6:,.0f} MB/s\n"
         )
-    for question, different_answers in answers_by_question.items():
-        if len(different_answers) > 1:
-            sys.stdout.write(f"{question}: the answers differ: {sorted(different_answers)}\n")
-    return int(
-        any(len(answers_of_question) > 1 for answers_of_question in answers_by_question.values())
-    )
+    for question_name, answers in answers_by_question.items():
+        if len(answers) > 1:
+            sys.stdout.write(f"{question_name}: the answers differ: {sorted(answers)}\n")
+    return int(any(len(answers) > 1 for answers in answers_by_question.values()))
 
 
-def _readers(
-    spark: SparkSession, directory: Path, question: str
-) -> dict[str, Callable[[], Answer]]:
-    """The function that asks each reader, by the reader's name."""
+def _ask_by_reader(
+    spark: SparkSession, directory: Path, question_name: str
+) -> dict[str, Callable[[], TimedAnswer]]:
+    """Make a function for each reader that asks it; return them by the reader's name."""
     ask_by_reader = {
-        "Java, one thread": lambda: ask_java(directory, question),
-        "without Spark": lambda: ask_process(directory, question),
+        "Java, one thread": lambda: ask_java(directory, question_name),
+        "without Spark": lambda: ask_process(directory, question_name),
     }
-    if question in QUERIES:
-        ask_by_reader["Spark, two cores"] = lambda: ask_spark(spark, directory, question)
+    if question_name in QUERY_BY_QUESTION:
+        ask_by_reader["Spark, two cores"] = lambda: ask_spark(spark, directory, question_name)
     return ask_by_reader
 
 
-def ask_java(directory: Path, question: str) -> Answer:
+def ask_java(directory: Path, question_name: str) -> TimedAnswer:
     """Ask Kafka's classes, in a JVM of their own whose start does not count."""
-    libs = kafka_libs()
-    sources = [Path(__file__).parent / "java" / "LogReader.java"]
-    class_directory = java_classes(sources, name="log-reader", libs=libs)
-    java, *_ = java_command(libs)
-    command = [java, "-Xmx1g", "-cp", f"{class_directory}{os.pathsep}{libs}/*", "LogReader"]
-    output = subprocess.run(
-        [*command, question, "1", str(directory)], check=True, capture_output=True, text=True
+    libs_directory = kafka_libs()
+    source_files = [Path(__file__).parent / "java" / "LogReader.java"]
+    class_directory = java_classes(source_files, name="log-reader", libs_directory=libs_directory)
+    java_program, *_ = java_command(libs_directory)
+    command = [
+        java_program,
+        "-Xmx1g",
+        "-cp",
+        f"{class_directory}{os.pathsep}{libs_directory}/*",
+        "LogReader",
+    ]
+    program_output = subprocess.run(
+        [*command, question_name, "1", str(directory)], check=True, capture_output=True, text=True
     ).stdout
-    seconds_text, _, answer = output.strip().partition(" ")
-    return float(seconds_text), answer
+    seconds_text, _, answer_text = program_output.strip().partition(" ")
+    return float(seconds_text), answer_text
 
 
-def ask_spark(spark: SparkSession, directory: Path, question: str) -> Answer:
+def ask_spark(spark: SparkSession, directory: Path, question_name: str) -> TimedAnswer:
     """Ask Spark, which plans the query twice."""
     from txnsim_spark.narrowing import query_logs
 
     began_s = time.perf_counter()
-    (row,) = query_logs(spark, QUERIES[question], str(directory), topics="orders").collect()
+    (row,) = query_logs(
+        spark, QUERY_BY_QUESTION[question_name], str(directory), topics="orders"
+    ).collect()
     return time.perf_counter() - began_s, " ".join(map(str, row))
 
 
-def ask_process(directory: Path, question: str) -> Answer:
+def ask_process(directory: Path, question_name: str) -> TimedAnswer:
     """Ask as ``txnsim logs`` does without Spark: by DuckDB or by worker processes."""
     from txnsim_spark.forensics.find_hanging import Search, find_hanging
     from txnsim_spark.log_database import LogDatabase
 
     began_s = time.perf_counter()
-    if question in QUERIES:
+    if question_name in QUERY_BY_QUESTION:
         database = LogDatabase([directory], {"topics": "orders"}, lambda _: None)
-        (row,) = database.rows(QUERIES[question])
-        answer = " ".join(str(int(value)) for value in row.values())
+        (row,) = database.rows(QUERY_BY_QUESTION[question_name])
+        answer_text = " ".join(str(int(column_value)) for column_value in row.values())
     else:
         search = Search(paths=(directory,), uses_snapshots=False, never_spark=True)
-        answer = str(len(find_hanging(search).findings))
-    return time.perf_counter() - began_s, answer
+        answer_text = str(len(find_hanging(search).findings))
+    return time.perf_counter() - began_s, answer_text
 
 
-def profile(directory: Path) -> None:
+def print_read_profile(directory: Path) -> None:
     """Say where the time of a read goes: of all columns, and of those that a query uses."""
     from txnsim_spark.log_query import RowScope
     from txnsim_spark.options import KafkaLogOptions
@@ -159,21 +165,23 @@ def profile(directory: Path) -> None:
 
     options = KafkaLogOptions.of({"path": str(directory), "table": "records", "topics": "orders"})
     whole_schema = TABLES["records"].arrow()
-    for title, columns in {
+    for profile_title, column_names in {
         "all columns": tuple(whole_schema.names),
         "sums": ("offset", "value", "is_control"),
         "count": ("partition",),
     }.items():
-        schema = _pick(whole_schema, columns)
-        shares = shares_of(options, RowScope.of(options), FILES_OF_TABLE["records"])
+        column_schema = _schema_of_columns(whole_schema, column_names)
+        task_shares = shares_of(options, RowScope.of(options), FILES_OF_TABLE["records"])
         began_s, row_count, byte_count = time.perf_counter(), 0, 0
-        for share in shares:
-            for batch in batches_of(share, TableJob(options=options, columns=columns), schema):
+        for task_share in task_shares:
+            for batch in batches_of(
+                task_share, TableJob(options=options, columns=column_names), column_schema
+            ):
                 row_count += batch.num_rows
                 byte_count += batch.nbytes
         seconds = time.perf_counter() - began_s
         sys.stdout.write(
-            f"{title:12}  {row_count:,} rows in {seconds:.2f} s of one process,"
+            f"{profile_title:12}  {row_count:,} rows in {seconds:.2f} s of one process,"
             f" {byte_count / 1e6:,.0f} MB of Arrow\n"
         )
 
@@ -185,51 +193,51 @@ def make_log(record_count: int) -> Path:
         return directory
     partial_directory = directory.with_suffix(".partial")
     partial_directory.mkdir(parents=True, exist_ok=True)
-    write_meta(partial_directory, node_id=1)
+    write_meta_properties(partial_directory, node_id=1)
     batch_count = record_count // RECORDS_PER_BATCH // PARTITIONS
     for partition in range(PARTITIONS):
-        _write_partition(make_replica(partial_directory, "orders", partition), batch_count)
+        _write_partition(make_replica_folder(partial_directory, "orders", partition), batch_count)
     partial_directory.rename(directory)
     return directory
 
 
-def _write_partition(folder: Path, batch_count: int) -> None:
+def _write_partition(replica_folder: Path, batch_count: int) -> None:
     """Write transactions of some producers in turn; the last one has no marker."""
-    templates_by_producer = [_Templates.of(producer_id) for producer_id in range(PRODUCERS)]
+    templates_by_producer = [_ProducerTemplates.of(producer_id) for producer_id in range(PRODUCERS)]
     batches_per_segment = -(-batch_count // SEGMENTS_PER_PARTITION)
-    offset = 0
-    file = None
+    next_offset = 0
+    segment_file = None
     for batch_number in range(batch_count):
         if batch_number % batches_per_segment == 0:
-            if file is not None:
-                file.close()
-            file = (folder / names.Suffix.LOG.file_name(offset)).open("wb")
-        assert file is not None
-        templates_of_producer = templates_by_producer[
+            if segment_file is not None:
+                segment_file.close()
+            segment_file = (replica_folder / names.Suffix.LOG.file_name(next_offset)).open("wb")
+        assert segment_file is not None
+        producer_templates = templates_by_producer[
             batch_number // BATCHES_PER_TRANSACTION % PRODUCERS
         ]
-        templates_of_producer.data[_OFFSET] = offset.to_bytes(8, "big")
-        file.write(templates_of_producer.data)
-        offset += RECORDS_PER_BATCH
+        producer_templates.data[_OFFSET] = next_offset.to_bytes(8, "big")
+        segment_file.write(producer_templates.data)
+        next_offset += RECORDS_PER_BATCH
         if (
             batch_number % BATCHES_PER_TRANSACTION == BATCHES_PER_TRANSACTION - 1
             and batch_number + 1 < batch_count
         ):
-            templates_of_producer.marker[_OFFSET] = offset.to_bytes(8, "big")
-            file.write(templates_of_producer.marker)
-            offset += 1
-    if file is not None:
-        file.close()
+            producer_templates.marker[_OFFSET] = next_offset.to_bytes(8, "big")
+            segment_file.write(producer_templates.marker)
+            next_offset += 1
+    if segment_file is not None:
+        segment_file.close()
 
 
-class _Templates(msgspec.Struct):
+class _ProducerTemplates(msgspec.Struct):
     """The batches of a producer, without offsets."""
 
     data: bytearray
     marker: bytearray
 
     @classmethod
-    def of(cls, producer_id: int) -> _Templates:
+    def of(cls, producer_id: int) -> _ProducerTemplates:
         record = Record(value=bytes(VALUE_BYTES))
         data = build_batch(
             [record] * RECORDS_PER_BATCH, timestamp_ms=BEGAN_MS, producer_id=producer_id,
@@ -242,7 +250,7 @@ class _Templates(msgspec.Struct):
         return cls(bytearray(data), bytearray(marker))
 
 
-def _pick(schema: object, columns: tuple[str, ...]) -> object:
+def _schema_of_columns(schema: object, columns: tuple[str, ...]) -> object:
     import pyarrow as pa
 
     assert isinstance(schema, pa.Schema)

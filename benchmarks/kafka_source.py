@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.process_tree import cpu_s_below, cpu_s_of
+from benchmarks.process_tree import read_cpu_s, read_tree_cpu_s
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.spark_connector import connector_jars
 from txnsim_spark.session import spark_session
@@ -50,34 +50,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         size_bytes = sum(
             segment_file.stat().st_size for segment_file in directory.glob(f"{TOPIC}-*/*.log")
         )
-        jars = ",".join(map(str, connector_jars().glob("*.jar")))
-        spark = spark_session("local[2]", config={"spark.jars": jars})
-        read_by_source = _reads_by_name(spark, kafka.bootstrap, str(directory))
+        jar_list = ",".join(map(str, connector_jars().glob("*.jar")))
+        spark = spark_session("local[2]", config={"spark.jars": jar_list})
+        read_by_source = _read_by_source(spark, kafka.bootstrap, str(directory))
         costs_by_source: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
         for round_number in range(1 + options.rounds):
-            for source_name, read in read_by_source.items():
+            for source_name, read_source in read_by_source.items():
                 clocks_before = _read_clocks(kafka)
-                read()
+                read_source()
                 if round_number:  # before, workers start, and Java compiles
                     costs_by_source[source_name].append(
                         tuple(map(operator.sub, _read_clocks(kafka), clocks_before))
                     )
         spark.stop()
     print(f"{options.records:,} records, {size_bytes / 1e6:.0f} MB; load {os.getloadavg()[0]:.1f}")
-    spark_source_s, spark_source_cpu_s, _ = _medians(costs_by_source[SPARK_SOURCE])
-    for source_name, costs in costs_by_source.items():
-        seconds, cpu_s, broker_cpu_s = _medians(costs)
-        print(f"{source_name:28}{seconds:7.2f} s{cpu_s:7.2f} s of CPU,"
-              f" the broker's {broker_cpu_s:.2f};"
-              f" {spark_source_s / seconds:.1f} and"
-              f" {spark_source_cpu_s / cpu_s:.1f} times as fast")  # fmt: skip
+    spark_source_s, spark_source_cpu_s, _ = _median_of_each(costs_by_source[SPARK_SOURCE])
+    for source_name, source_costs in costs_by_source.items():
+        median_s, median_cpu_s, median_broker_cpu_s = _median_of_each(source_costs)
+        print(f"{source_name:28}{median_s:7.2f} s{median_cpu_s:7.2f} s of CPU,"
+              f" the broker's {median_broker_cpu_s:.2f};"
+              f" {spark_source_s / median_s:.1f} and"
+              f" {spark_source_cpu_s / median_cpu_s:.1f} times as fast")  # fmt: skip
     return 0
 
 
 def _read_clocks(kafka: ApacheKafka) -> tuple[float, float, float]:
-    """The time now, and the CPU time so far of this session and of the broker."""
-    own_cpu_s = cpu_s_below(os.getpid(), excluded=kafka.pids)
-    return time.perf_counter(), own_cpu_s, sum(map(cpu_s_of, kafka.pids))
+    """Read the time now, and the CPU time so far of this session and of the broker."""
+    own_cpu_s = read_tree_cpu_s(os.getpid(), excluded_pids=kafka.pids)
+    return time.perf_counter(), own_cpu_s, sum(map(read_cpu_s, kafka.pids))
 
 
 def _fill_topic(kafka: ApacheKafka, record_count: int) -> None:
@@ -92,31 +92,33 @@ def _fill_topic(kafka: ApacheKafka, record_count: int) -> None:
     assert not tool_run.code, tool_run.stderr
 
 
-def _reads_by_name(
+def _read_by_source(
     spark: SparkSession, bootstrap: str, directory: str
 ) -> dict[str, Callable[[], None]]:
-    """The function that reads by each source, Spark's own Kafka source first."""
+    """Make a function that reads by each source, Spark's own Kafka source first."""
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
     reader_by_source = {SPARK_SOURCE: spark.read.format("kafka").options(**options)}
     for table in ("fragments", "batches", "records"):
-        reader_by_source[f"kafka_log, {table}"] = _reader(spark, directory, table)
-    reader_by_source["kafka_log, Spark's columns"] = _reader(spark, directory, "records").schema(
-        SPARK_COLUMNS
-    )
-    return {source_name: partial(_read, reader) for source_name, reader in reader_by_source.items()}
+        reader_by_source[f"kafka_log, {table}"] = _make_log_reader(spark, directory, table)
+    reader_by_source["kafka_log, Spark's columns"] = _make_log_reader(
+        spark, directory, "records"
+    ).schema(SPARK_COLUMNS)
+    return {
+        source_name: partial(_read_all, reader) for source_name, reader in reader_by_source.items()
+    }
 
 
-def _reader(spark: SparkSession, directory: str, table_name: str) -> DataFrameReader:
+def _make_log_reader(spark: SparkSession, directory: str, table_name: str) -> DataFrameReader:
     options = {"table": table_name, "topics": TOPIC, "checkCrc": "false", "path": directory}
     return spark.read.format("kafka_log").options(**options)
 
 
-def _read(reader: DataFrameReader) -> None:
+def _read_all(reader: DataFrameReader) -> None:
     reader.load().write.format("noop").mode("overwrite").save()
 
 
-def _medians(costs: Sequence[tuple[float, ...]]) -> list[float]:
-    return [statistics.median(values) for values in zip(*costs, strict=True)]
+def _median_of_each(costs: Sequence[tuple[float, ...]]) -> list[float]:
+    return [statistics.median(samples_of_figure) for samples_of_figure in zip(*costs, strict=True)]
 
 
 if __name__ == "__main__":

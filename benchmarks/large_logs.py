@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.log_data import Scale, small_batches
+from benchmarks.log_data import Scale, make_small_batches_log
 from benchmarks.store_data import BEGAN_MS, HOUR_MS, LogHours, make_directories
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import Division, KafkaLogOptions
@@ -51,13 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--read", action="store_true", help="have Spark read the day instead")
     if parser.parse_args(arguments).read:
         return _read_with_spark()
-    half_gigabyte_directory = small_batches(HALF_GIGABYTE_SCALE).directory
+    half_gigabyte_directory = make_small_batches_log(HALF_GIGABYTE_SCALE).directory
     for table in ("fragments", "batches", "records"):
-        print(_describe_plan(f"500 MB, {table}", half_gigabyte_directory, table))
+        print(_plan_line(f"500 MB, {table}", half_gigabyte_directory, table))
     with tempfile.TemporaryDirectory(prefix="txnsim-large-") as scratch:
         make_directories(Path(scratch) / "day", ONE_DAY_LOG)
-        for title, filters in FILTERS.items():
-            print(_describe_plan(f"a day, {title}", f"{scratch}/day", "batches", **filters))
+        for plan_title, filter_options in FILTERS.items():
+            print(_plan_line(f"a day, {plan_title}", f"{scratch}/day", "batches", **filter_options))
     return 0
 
 
@@ -65,26 +65,31 @@ def _read_with_spark() -> int:
     spark = spark_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="txnsim-large-") as scratch:
         make_directories(Path(scratch) / "day", BUSY_DAY_LOG)
-        for title, filters in {"started": FILTERS["everything"], **FILTERS}.items():
+        for plan_title, filter_options in {"started": FILTERS["everything"], **FILTERS}.items():
             times_s = []
             for _ in range(ROUNDS):
                 began_s = time.perf_counter()
-                reader = spark.read.format("kafka_log").options(table="batches", **filters)
-                frame = reader.load(f"{scratch}/day")
-                frame.write.format("noop").mode("overwrite").save()
+                reader = spark.read.format("kafka_log").options(table="batches", **filter_options)
+                log_frame = reader.load(f"{scratch}/day")
+                log_frame.write.format("noop").mode("overwrite").save()
                 times_s.append(time.perf_counter() - began_s)
             range_text = f"({min(times_s):.2f} to {max(times_s):.2f})"
-            print(f"{title:24} {statistics.median(times_s):5.2f} s {range_text}", flush=True)
+            print(f"{plan_title:24} {statistics.median(times_s):5.2f} s {range_text}", flush=True)
     return 0
 
 
-def _describe_plan(title: str, directory: str, table_name: str, **filters: str) -> str:
+def _plan_line(plan_title: str, directory: str, table_name: str, **filters: str) -> str:
     options = KafkaLogOptions.of({"path": directory, "table": table_name, **filters})
     options = msgspec.structs.replace(options, division=SPARK_DIVISION)
-    shares = shares_of(options, RowScope.of(options), FILES_OF_TABLE[table_name])
-    size_by_path = {segment.path: segment.size for share in shares for segment in share.segments}
+    task_shares = shares_of(options, RowScope.of(options), FILES_OF_TABLE[table_name])
+    size_by_path = {
+        segment.path: segment.size for task_share in task_shares for segment in task_share.segments
+    }
     megabytes = sum(size_by_path.values()) / 1e6
-    return f"{title:24} {len(shares):3} tasks, {len(size_by_path):3} segments, {megabytes:6.1f} MB"
+    return (
+        f"{plan_title:24} {len(task_shares):3} tasks, {len(size_by_path):3} segments,"
+        f" {megabytes:6.1f} MB"
+    )
 
 
 if __name__ == "__main__":

@@ -24,14 +24,23 @@ _PARTITIONS: Final = 16
 _TIMEOUT_S: Final = 30.0
 
 
-def sequential_transactions(bootstrap: str, *, warm_up_s: float, measured_s: float) -> float:
-    """Transactions per second, measured by this module in a process of its own.
+def measure_sequential_transactions(
+    bootstrap: str, *, warm_up_s: float, measured_s: float
+) -> float:
+    """Measure transactions per second by this module, in a process of its own.
 
     Raises:
         LoadError: The client failed, or did not end.
     """
-    timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
-    command = [sys.executable, "-m", "benchmarks.librdkafka", "--bootstrap", bootstrap, *timing]
+    timing_arguments = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.librdkafka",
+        "--bootstrap",
+        bootstrap,
+        *timing_arguments,
+    ]
     try:
         finished_process = subprocess.run(
             command,
@@ -41,8 +50,8 @@ def sequential_transactions(bootstrap: str, *, warm_up_s: float, measured_s: flo
             check=False,
             timeout=warm_up_s + measured_s + 4 * _TIMEOUT_S,
         )
-    except subprocess.TimeoutExpired as expired:
-        raise LoadError(f"librdkafka: no end in {expired.timeout:.0f} s") from expired
+    except subprocess.TimeoutExpired as timeout_error:
+        raise LoadError(f"librdkafka: no end in {timeout_error.timeout:.0f} s") from timeout_error
     if finished_process.returncode != 0:
         raise LoadError(f"librdkafka: {finished_process.stderr.strip()}")
     return float(json.loads(finished_process.stdout)["per_second"])
@@ -57,8 +66,8 @@ def main() -> None:
     options = parser.parse_args()
     topic = f"bench-librdkafka-{time.time_ns()}"
     admin = AdminClient({"bootstrap.servers": options.bootstrap})
-    for creation in admin.create_topics([NewTopic(topic, _PARTITIONS, 1)]).values():
-        creation.result(_TIMEOUT_S)
+    for creation_future in admin.create_topics([NewTopic(topic, _PARTITIONS, 1)]).values():
+        creation_future.result(_TIMEOUT_S)
     producer = Producer(
         {
             "bootstrap.servers": options.bootstrap,
@@ -70,24 +79,24 @@ def main() -> None:
         }
     )
     producer.init_transactions(_TIMEOUT_S)
-    _commit_for(producer, topic, options.warm_up)
+    _commit_until_over(producer, topic, options.warm_up)
     began_s = time.perf_counter()
-    latencies_s = _commit_for(producer, topic, options.seconds)
+    latencies_s = _commit_until_over(producer, topic, options.seconds)
     elapsed_s = time.perf_counter() - began_s
-    result = {
+    load_figures = {
         "per_second": len(latencies_s) / elapsed_s,
         "p50_ms": 1000 * statistics.median(latencies_s),
     }
-    print(json.dumps(result))
+    print(json.dumps(load_figures))
 
 
-def _commit_for(producer: Producer, topic: str, seconds: float) -> list[float]:
-    value = bytes(100)
+def _commit_until_over(producer: Producer, topic: str, duration_s: float) -> list[float]:
+    record_value = bytes(100)
     latencies_s: list[float] = []
-    until_s = time.perf_counter() + seconds
-    while (began_s := time.perf_counter()) < until_s:
+    end_s = time.perf_counter() + duration_s
+    while (began_s := time.perf_counter()) < end_s:
         producer.begin_transaction()
-        producer.produce(topic, value, partition=len(latencies_s) % _PARTITIONS)
+        producer.produce(topic, record_value, partition=len(latencies_s) % _PARTITIONS)
         producer.commit_transaction(_TIMEOUT_S)
         latencies_s.append(time.perf_counter() - began_s)
     return latencies_s

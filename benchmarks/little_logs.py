@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.log_data import Scale, small_batches
+from benchmarks.log_data import Scale, make_small_batches_log
 from benchmarks.whole_command import time_command
 from txnsim_spark.log_database import LogDatabase
 
@@ -27,19 +27,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure each command, and print a line for it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.little_logs")
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args(arguments).rounds
-    directory = Path(small_batches(LOG_SCALE).directory)
+    round_count = parser.parse_args(arguments).rounds
+    log_directory = Path(make_small_batches_log(LOG_SCALE).directory)
     query = "SELECT transactional_id AS name FROM kafka_transactions LIMIT 1"
-    (transactional_id,) = (row["name"] for row in LogDatabase([directory]).rows(query))
+    (transactional_id,) = (row["name"] for row in LogDatabase([log_directory]).rows(query))
     for command in (
         "find-hanging --read-all",
         "describe",
         "verify",
         f"timeline {transactional_id}",
     ):
-        command_words = ["logs", *command.split(), str(directory)]
+        command_words = ["logs", *command.split(), str(log_directory)]
         time_command(command_words)  # the walk is compiled once, and kept
-        timed_runs = [time_command(command_words) for _ in range(rounds)]
+        timed_runs = [time_command(command_words) for _ in range(round_count)]
         wall_s = statistics.median(timed_run.seconds for timed_run in timed_runs)
         cpu_s = statistics.median(timed_run.cpu_s for timed_run in timed_runs)
         print(f"{command:24}{wall_s:6.2f} s, CPU {cpu_s:.2f} s", flush=True)

@@ -63,7 +63,7 @@ LARGE_BATCH_BYTES: Final = 64 << 10
 INDEX_INTERVAL_BYTES: Final = 1 << 13
 """Between entries of an index: about a broker's 4 kB and a batch."""
 
-_DESCRIPTION: Final = "made.json"
+_DESCRIPTION_FILE_NAME: Final = "made.json"
 _CRC: Final = struct.Struct(">I")
 _LONG: Final = struct.Struct(">q")
 
@@ -82,7 +82,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     alive: int = 40
 
 
-class Stray(msgspec.Struct, frozen=True, kw_only=True):
+class UnendedTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction that no producer ended."""
 
     partition: int
@@ -99,89 +99,108 @@ class GeneratedLog(msgspec.Struct, frozen=True, kw_only=True):
     """Size of the topic's segments."""
     batches: int
     transactions: int
-    strays: tuple[Stray, ...] = ()
+    strays: tuple[UnendedTransaction, ...] = ()
 
 
-def small_batches(scale: Scale) -> GeneratedLog:
+def make_small_batches_log(scale: Scale) -> GeneratedLog:
     """Generate a log directory of transactions in small batches."""
-    text = msgspec.json.encode(scale)
-    return _make_once(text + _source(log_fill), lambda directory: _make_small(directory, scale))
+    scale_json = msgspec.json.encode(scale)
+    return _make_once(
+        scale_json + _read_source(log_fill),
+        lambda directory: _write_small_batches_log(directory, scale),
+    )
 
 
-def large_batches(size: int) -> GeneratedLog:
-    """A log directory of one partition with batches of 64 kB, one segment of about ``size``."""
-    return _make_once(b"large %d" % size, lambda directory: _make_large(directory, size))
+def make_large_batches_log(size_bytes: int) -> GeneratedLog:
+    """Make a log directory of one partition: a segment of about this size, in batches of 64 kB."""
+    return _make_once(
+        b"large %d" % size_bytes, lambda directory: _write_large_batches_log(directory, size_bytes)
+    )
 
 
-def _make_once(digested_bytes: bytes, make: Callable[[Path], GeneratedLog]) -> GeneratedLog:
+def _make_once(digested_bytes: bytes, write_log: Callable[[Path], GeneratedLog]) -> GeneratedLog:
     digest = hashlib.sha256(digested_bytes + Path(__file__).read_bytes()).hexdigest()[:12]
     directory = CACHE / f"logs-{digest}"
     if not directory.is_dir():
         partial_directory = directory.with_suffix(".partial")
         shutil.rmtree(partial_directory, ignore_errors=True)
         partial_directory.mkdir(parents=True)
-        log = make(partial_directory)
-        write_meta(partial_directory, node_id=1)
-        (partial_directory / _DESCRIPTION).write_bytes(msgspec.json.encode(log))
+        generated_log = write_log(partial_directory)
+        write_meta_properties(partial_directory, node_id=1)
+        (partial_directory / _DESCRIPTION_FILE_NAME).write_bytes(msgspec.json.encode(generated_log))
         partial_directory.rename(directory)
-    log = msgspec.json.decode((directory / _DESCRIPTION).read_bytes(), type=GeneratedLog)
-    return msgspec.structs.replace(log, directory=str(directory))
+    generated_log = msgspec.json.decode(
+        (directory / _DESCRIPTION_FILE_NAME).read_bytes(), type=GeneratedLog
+    )
+    return msgspec.structs.replace(generated_log, directory=str(directory))
 
 
-def _source(module: Any) -> bytes:
+def _read_source(module: Any) -> bytes:
     return inspect.getsource(module).encode()
 
 
 # Small batches
 
 
-def _make_small(directory: Path, scale: Scale) -> GeneratedLog:
-    chance = random.Random(scale.seed)
-    strays: list[Stray] = []
+def _write_small_batches_log(directory: Path, scale: Scale) -> GeneratedLog:
+    random_source = random.Random(scale.seed)
+    strays: list[UnendedTransaction] = []
     recovery_points: dict[TopicPartition, int] = {}
     byte_count = batch_count = 0
-    transactions_each = scale.transactions // scale.partitions
+    transactions_per_partition = scale.transactions // scale.partitions
     for partition in range(scale.partitions):
         stray_batches = _plan_stray_batches(
-            scale, partition, transactions_each * scale.batches, chance
+            scale, partition, transactions_per_partition * scale.batches, random_source
         )
-        folder = make_replica(directory, TOPIC, partition)
-        for data in _fill_segments(scale, partition, transactions_each, stray_batches, chance):
-            recovery_points[TopicPartition(TOPIC, partition)] = _write_segment(folder, data)
-            byte_count += len(data)
-        batch_count += transactions_each * (scale.batches + 1) + len(stray_batches)
-        strays += _strays_of(partition, stray_batches, transactions_each * scale.batches)
-    _write_coordinator(directory, scale, strays)
+        replica_folder = make_replica_folder(directory, TOPIC, partition)
+        for segment_content in _fill_segments(
+            scale, partition, transactions_per_partition, stray_batches, random_source
+        ):
+            recovery_points[TopicPartition(TOPIC, partition)] = _write_segment(
+                replica_folder, segment_content
+            )
+            byte_count += len(segment_content)
+        batch_count += transactions_per_partition * (scale.batches + 1) + len(stray_batches)
+        strays += _unended_transactions_of(
+            partition, stray_batches, transactions_per_partition * scale.batches
+        )
+    _write_coordinator_log(directory, scale, strays)
     # As of a broker that was killed: flushed up to its last segments.
     (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(recovery_points))
     return GeneratedLog(
         directory="",
         bytes=byte_count,
         batches=batch_count,
-        transactions=transactions_each * scale.partitions,
+        transactions=transactions_per_partition * scale.partitions,
         strays=tuple(strays),
     )
 
 
 def _plan_stray_batches(
-    scale: Scale, partition: int, batch_count: int, chance: random.Random
+    scale: Scale, partition: int, batch_count: int, random_source: random.Random
 ) -> Ints:
-    """Batches of the transactions that nobody ends, as ``log_fill.fill`` takes them: those that
-    hang begin somewhere, those that are alive at the end.
+    """Plan the batches of the transactions that nobody ends, as ``log_fill.fill_segment`` takes
+    them: those that hang begin somewhere, those that are alive at the end.
     """
-    rows = []
+    batch_rows = []
     for stray_number in range(partition, scale.hanging + scale.alive, scale.partitions):
         is_hanging = stray_number < scale.hanging
-        batches_before = chance.randrange(batch_count * 9 // 10) if is_hanging else batch_count
-        rows += [
+        batches_before = (
+            random_source.randrange(batch_count * 9 // 10) if is_hanging else batch_count
+        )
+        batch_rows += [
             [batches_before, FIRST_STRAY_PRODUCER + stray_number, sequence, -1]
             for sequence in range(STRAY_BATCHES)
         ]
-    return np.array(sorted(rows), dtype=np.int64).reshape(-1, 4)
+    return np.array(sorted(batch_rows), dtype=np.int64).reshape(-1, 4)
 
 
 def _fill_segments(
-    scale: Scale, partition: int, transaction_count: int, stray_batches: Ints, chance: random.Random
+    scale: Scale,
+    partition: int,
+    transaction_count: int,
+    stray_batches: Ints,
+    random_source: random.Random,
 ) -> Iterator[bytes]:
     """Fill a buffer with each segment of a partition, one after the other."""
     producer_count = scale.producers // scale.partitions
@@ -189,16 +208,20 @@ def _fill_segments(
         "a producer would write two transactions at a time"
     )
     buffer = np.empty(scale.segment_bytes, dtype=np.uint8)
-    templates = log_fill.data_template(), log_fill.marker_template(), log_fill.crc_tables()
+    templates_and_tables = (
+        log_fill.make_data_template(),
+        log_fill.make_marker_template(),
+        log_fill.read_crc_tables(),
+    )
     fill_state = np.zeros(log_fill.STATE_COLUMNS, dtype=np.int64)
     fill_state[log_fill.TIMESTAMP_INDEX] = BEGAN_MS
-    fill_state[log_fill.CHANCE_INDEX] = chance.randrange(1 << 31)
+    fill_state[log_fill.CHANCE_INDEX] = random_source.randrange(1 << 31)
     active_slots = np.full((log_fill.ACTIVE_SLOTS, 2), -1, dtype=np.int64)
     next_sequences = np.zeros(producer_count, dtype=np.int64)
     while True:
-        size = log_fill.fill(
+        segment_size = log_fill.fill_segment(
             buffer,
-            *templates,
+            *templates_and_tables,
             fill_state,
             active_slots,
             next_sequences,
@@ -207,38 +230,40 @@ def _fill_segments(
             scale.batches,
             stray_batches,
         )
-        if not size:
+        if not segment_size:
             return
-        yield buffer[:size].tobytes()
+        yield buffer[:segment_size].tobytes()
 
 
-def _strays_of(partition: int, stray_batches: Ints, batch_count: int) -> list[Stray]:
+def _unended_transactions_of(
+    partition: int, stray_batches: Ints, batch_count: int
+) -> list[UnendedTransaction]:
     return [
-        Stray(
+        UnendedTransaction(
             partition=partition,
-            producer_id=int(producer),
-            start_offset=int(offset),
+            producer_id=int(producer_id),
+            start_offset=int(start_offset),
             is_hanging=bool(batches_before < batch_count),
         )
-        for batches_before, producer, sequence, offset in stray_batches
+        for batches_before, producer_id, sequence, start_offset in stray_batches
         if sequence == 0
     ]
 
 
-def _write_segment(folder: Path, data: bytes) -> int:
+def _write_segment(replica_folder: Path, segment_content: bytes) -> int:
     """Write a segment with a sparse index; return its base offset."""
-    base_offset = int.from_bytes(data[:8])
-    path = folder / names.Suffix.LOG.file_name(base_offset)
-    path.write_bytes(data)
-    index_parts = []
-    for table in batch_rows(path, on_damage=_fail_on_damage):
-        positions = table[kernel.POSITION]
-        indexed_rows = 1 + np.flatnonzero(np.diff(positions // INDEX_INTERVAL_BYTES))
+    base_offset = int.from_bytes(segment_content[:8])
+    segment_path = replica_folder / names.Suffix.LOG.file_name(base_offset)
+    segment_path.write_bytes(segment_content)
+    index_pieces = []
+    for batch_table in batch_rows(segment_path, on_damage=_fail_on_damage):
+        batch_positions = batch_table[kernel.POSITION]
+        indexed_rows = 1 + np.flatnonzero(np.diff(batch_positions // INDEX_INTERVAL_BYTES))
         index_entries = np.empty((len(indexed_rows), 2), dtype=">i4")
-        index_entries[:, 0] = table[kernel.LAST_OFFSET, indexed_rows] - base_offset
-        index_entries[:, 1] = positions[indexed_rows]
-        index_parts.append(index_entries.tobytes())
-    path.with_suffix(names.Suffix.INDEX).write_bytes(b"".join(index_parts))
+        index_entries[:, 0] = batch_table[kernel.LAST_OFFSET, indexed_rows] - base_offset
+        index_entries[:, 1] = batch_positions[indexed_rows]
+        index_pieces.append(index_entries.tobytes())
+    segment_path.with_suffix(names.Suffix.INDEX).write_bytes(b"".join(index_pieces))
     return base_offset
 
 
@@ -249,34 +274,36 @@ def _fail_on_damage(damage: SegmentDamage) -> None:
 # The coordinator's log
 
 
-def _write_coordinator(directory: Path, scale: Scale, strays: list[Stray]) -> None:
+def _write_coordinator_log(directory: Path, scale: Scale, strays: list[UnendedTransaction]) -> None:
     batches_by_partition: list[list[bytes]] = [[] for _ in range(COORDINATOR_PARTITIONS)]
-    for transactional_id, records in _entries(scale, strays):
+    for transactional_id, transitions in _make_coordinator_records(scale, strays):
         batches = batches_by_partition[partition_for(transactional_id, COORDINATOR_PARTITIONS)]
-        for record in records:
+        for transition in transitions:
             batch = encode_batch(
-                [record],
+                [transition],
                 finalized_version=TransactionVersion.TV_1,
-                now_ms=record.last_update_timestamp_ms,
+                now_ms=transition.last_update_timestamp_ms,
                 release_rules=LATEST_RULES,
             )
             batches.append(assign(batch, base_offset=len(batches), leader_epoch=0))
     for partition, batches in enumerate(batches_by_partition):
-        folder = make_replica(directory, COORDINATOR_TOPIC, partition)
-        _write_segment(folder, b"".join(batches))
+        replica_folder = make_replica_folder(directory, COORDINATOR_TOPIC, partition)
+        _write_segment(replica_folder, b"".join(batches))
 
 
-def _entries(scale: Scale, strays: list[Stray]) -> Iterator[tuple[str, list[TxnTransition]]]:
-    transactions_each = scale.transactions // scale.partitions
+def _make_coordinator_records(
+    scale: Scale, strays: list[UnendedTransaction]
+) -> Iterator[tuple[str, list[TxnTransition]]]:
+    transactions_per_partition = scale.transactions // scale.partitions
     producer_count = scale.producers // scale.partitions
-    for transaction_number in range(transactions_each):
+    for transaction_number in range(transactions_per_partition):
         for partition in range(scale.partitions):
             producer_number = partition * producer_count + transaction_number % producer_count
-            partitions = frozenset({TopicPartition(TOPIC, partition)})
+            topic_partitions = frozenset({TopicPartition(TOPIC, partition)})
             transactional_id = f"app-{producer_number:05d}"
             is_aborted = transaction_number % log_fill.ABORT_EVERY == 0
-            at_ms = BEGAN_MS + transaction_number * scale.batches // 8
-            ongoing = TransactionState.ONGOING
+            timestamp_ms = BEGAN_MS + transaction_number * scale.batches // 8
+            ongoing_state = TransactionState.ONGOING
             if is_aborted:
                 end_states = TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT
             else:
@@ -284,95 +311,101 @@ def _entries(scale: Scale, strays: list[Stray]) -> Iterator[tuple[str, list[TxnT
             yield (
                 transactional_id,
                 [
-                    transaction_entry(
+                    make_transaction_record(
                         transactional_id,
                         FIRST_PRODUCER + producer_number,
-                        ongoing,
-                        partitions,
-                        at_ms,
+                        ongoing_state,
+                        topic_partitions,
+                        timestamp_ms,
                     ),
-                    transaction_entry(
+                    make_transaction_record(
                         transactional_id,
                         FIRST_PRODUCER + producer_number,
                         end_states[0],
-                        partitions,
-                        at_ms,
+                        topic_partitions,
+                        timestamp_ms,
                     ),
-                    transaction_entry(
+                    make_transaction_record(
                         transactional_id,
                         FIRST_PRODUCER + producer_number,
                         end_states[1],
                         frozenset(),
-                        at_ms,
+                        timestamp_ms,
                     ),
                 ],
             )
     for stray in strays:
         transactional_id = f"stray-{stray.producer_id}"
-        partitions = frozenset({TopicPartition(TOPIC, stray.partition)})
+        topic_partitions = frozenset({TopicPartition(TOPIC, stray.partition)})
         if not stray.is_hanging:
-            state = TransactionState.ONGOING
+            stray_state = TransactionState.ONGOING
         elif stray.producer_id % 2:
             continue  # the coordinator has forgotten the id
         else:
-            state, partitions = TransactionState.EMPTY, frozenset()
+            stray_state, topic_partitions = TransactionState.EMPTY, frozenset()
         yield (
             transactional_id,
-            [transaction_entry(transactional_id, stray.producer_id, state, partitions, BEGAN_MS)],
+            [
+                make_transaction_record(
+                    transactional_id, stray.producer_id, stray_state, topic_partitions, BEGAN_MS
+                )
+            ],
         )
 
 
 # Large batches
 
 
-def _make_large(directory: Path, size: int) -> GeneratedLog:
-    record = Record(value=random.Random(size).randbytes(1_000))
+def _write_large_batches_log(directory: Path, size_bytes: int) -> GeneratedLog:
+    record = Record(value=random.Random(size_bytes).randbytes(1_000))
     records_per_batch = LARGE_BATCH_BYTES // 1_010
-    template = bytearray(
+    batch_template = bytearray(
         build_batch([record] * records_per_batch, timestamp_ms=BEGAN_MS, producer_id=0,
                     producer_epoch=0, base_sequence=0, is_transactional=True, leader_epoch=0)
     )  # fmt: skip
-    record_count = read_batch_header(bytes(template)).records_count
-    folder = make_replica(directory, LARGE_TOPIC, 0)
-    batch_count = size // len(template)
-    with (folder / names.Suffix.LOG.file_name(0)).open("wb") as file:
+    record_count = read_batch_header(bytes(batch_template)).records_count
+    replica_folder = make_replica_folder(directory, LARGE_TOPIC, 0)
+    batch_count = size_bytes // len(batch_template)
+    with (replica_folder / names.Suffix.LOG.file_name(0)).open("wb") as segment_file:
         for batch_number in range(batch_count):
-            template[:8] = _LONG.pack(batch_number * record_count)
-            template[43:51] = _LONG.pack(FIRST_PRODUCER + batch_number % 100)
-            template[53:57] = _CRC.pack(batch_number // 100 * record_count)
-            template[17 : BatchHeader.CRC_START] = _CRC.pack(
-                crc32c.crc32c(memoryview(template)[BatchHeader.CRC_START :])
+            batch_template[:8] = _LONG.pack(batch_number * record_count)
+            batch_template[43:51] = _LONG.pack(FIRST_PRODUCER + batch_number % 100)
+            batch_template[53:57] = _CRC.pack(batch_number // 100 * record_count)
+            batch_template[17 : BatchHeader.CRC_START] = _CRC.pack(
+                crc32c.crc32c(memoryview(batch_template)[BatchHeader.CRC_START :])
             )
-            file.write(template)
+            segment_file.write(batch_template)
     return GeneratedLog(
-        directory="", bytes=batch_count * len(template), batches=batch_count, transactions=0
+        directory="", bytes=batch_count * len(batch_template), batches=batch_count, transactions=0
     )
 
 
 # What other directories for benchmarks have as well
 
 
-def write_meta(directory: Path, *, node_id: int) -> None:
+def write_meta_properties(directory: Path, *, node_id: int) -> None:
     """Write ``meta.properties``, which says whose log directory it is."""
-    meta = MetaProperties(cluster_id="benchmarks", node_id=node_id)
-    (directory / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta))
+    meta_properties = MetaProperties(cluster_id="benchmarks", node_id=node_id)
+    (directory / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta_properties))
 
 
-def make_replica(directory: Path, topic: str, partition: int) -> Path:
+def make_replica_folder(directory: Path, topic: str, partition: int) -> Path:
     """Make a replica's folder."""
-    folder = directory / names.directory_name(TopicPartition(topic, partition))
-    folder.mkdir()
+    replica_folder = directory / names.directory_name(TopicPartition(topic, partition))
+    replica_folder.mkdir()
     topic_id = uuid.uuid5(uuid.NAMESPACE_URL, topic)
-    (folder / names.FileName.PARTITION_METADATA).write_text(encode_partition_metadata(topic_id))
-    return folder
+    (replica_folder / names.FileName.PARTITION_METADATA).write_text(
+        encode_partition_metadata(topic_id)
+    )
+    return replica_folder
 
 
-def transaction_entry(
+def make_transaction_record(
     transactional_id: str,
     producer_id: int,
     state: TransactionState,
     partitions: frozenset[TopicPartition],
-    at_ms: int,
+    timestamp_ms: int,
 ) -> TxnTransition:
     """Make the record that a coordinator writes about a transaction."""
     return TxnTransition(
@@ -385,7 +418,7 @@ def transaction_entry(
         txn_timeout_ms=60_000,
         state=state,
         partitions=partitions,
-        start_timestamp_ms=-1 if state is TransactionState.EMPTY else at_ms,
-        last_update_timestamp_ms=at_ms,
+        start_timestamp_ms=-1 if state is TransactionState.EMPTY else timestamp_ms,
+        last_update_timestamp_ms=timestamp_ms,
         client_version=TransactionVersion.TV_0,
     )

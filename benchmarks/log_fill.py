@@ -44,9 +44,9 @@ _TYPE_AT: Final = 69
 """Lower byte of a marker's type in its batch."""
 
 
-def data_template() -> Any:
-    """A transactional batch of one record, 90 bytes."""
-    data = build_batch(
+def make_data_template() -> Any:
+    """Build a transactional batch of one record, 90 bytes."""
+    batch_bytes = build_batch(
         [Record(key=b"k", value=b"v" * 21)],
         timestamp_ms=0,
         producer_id=0,
@@ -55,35 +55,37 @@ def data_template() -> Any:
         is_transactional=True,
         leader_epoch=0,
     )
-    assert len(data) == BATCH_BYTES, len(data)
-    return np.frombuffer(bytearray(data), dtype=np.uint8)
+    assert len(batch_bytes) == BATCH_BYTES, len(batch_bytes)
+    return np.frombuffer(bytearray(batch_bytes), dtype=np.uint8)
 
 
-def marker_template() -> Any:
-    """A COMMIT marker."""
-    data = control_batch(producer_id=0, producer_epoch=0, is_commit=True, coordinator_epoch=0,
-                         base_offset=0, leader_epoch=0, timestamp_ms=0)  # fmt: skip
-    assert len(data) == MARKER_BYTES, len(data)
-    return np.frombuffer(bytearray(data), dtype=np.uint8)
+def make_marker_template() -> Any:
+    """Build the batch of a COMMIT marker."""
+    marker_bytes = control_batch(
+        producer_id=0, producer_epoch=0, is_commit=True, coordinator_epoch=0,
+        base_offset=0, leader_epoch=0, timestamp_ms=0,
+    )  # fmt: skip
+    assert len(marker_bytes) == MARKER_BYTES, len(marker_bytes)
+    return np.frombuffer(bytearray(marker_bytes), dtype=np.uint8)
 
 
-def crc_tables() -> Any:
-    """The tables by which ``fill`` computes CRCs."""
+def read_crc_tables() -> Any:
+    """Return the tables by which ``fill_segment`` computes CRCs."""
     return CRC_TABLES
 
 
 @njit(cache=True)
-def fill(
+def fill_segment(
     buffer: Any,
-    data: Any,
-    marker: Any,
-    tables: Any,
-    state: Any,
-    slots: Any,
-    sequences: Any,
+    data_template: Any,
+    marker_template: Any,
+    crc_tables: Any,
+    fill_state: Any,
+    active_slots: Any,
+    next_sequences: Any,
     first_producer_id: int,
     transaction_count: int,
-    batch_count: int,
+    batches_per_transaction: int,
     stray_batches: Any,
 ) -> int:
     """Write a partition's next batches into ``buffer`` until it is full or all is written.
@@ -105,56 +107,80 @@ def fill(
         How many bytes were written.
     """
     position = 0
-    while position + data.shape[0] <= buffer.shape[0]:
-        stray_row = state[STRAYS_WRITTEN_INDEX]
+    while position + data_template.shape[0] <= buffer.shape[0]:
+        stray_row = fill_state[STRAYS_WRITTEN_INDEX]
         if stray_row < stray_batches.shape[0] and (
-            state[WRITTEN_INDEX] >= stray_batches[stray_row, 0]
-            or state[ENDED_INDEX] == transaction_count
+            fill_state[WRITTEN_INDEX] >= stray_batches[stray_row, 0]
+            or fill_state[ENDED_INDEX] == transaction_count
         ):
-            stray_batches[stray_row, 3] = state[OFFSET_INDEX]
-            stray_id, sequence = stray_batches[stray_row, 1], stray_batches[stray_row, 2]
-            _put_batch(buffer, position, data, tables, state, stray_id, sequence)
-            state[STRAYS_WRITTEN_INDEX] += 1
-            position += data.shape[0]
-            continue
-        if state[ENDED_INDEX] == transaction_count:
-            break
-        slot = _draw_slot(state, slots, sequences, transaction_count, batch_count)
-        producer_id = slots[slot, 0]
-        if slots[slot, 1] == 0:
-            buffer[position : position + marker.shape[0]] = marker
-            buffer[position + _TYPE_AT] = 0 if state[ENDED_INDEX] % ABORT_EVERY == 0 else 1
-            _put_batch(buffer, position, marker, tables, state, first_producer_id + producer_id, -1)
-            position += marker.shape[0]
-            slots[slot, 0] = -1
-            state[ENDED_INDEX] += 1
-        else:
-            sequence = sequences[producer_id]
+            stray_batches[stray_row, 3] = fill_state[OFFSET_INDEX]
+            stray_producer_id, sequence = stray_batches[stray_row, 1], stray_batches[stray_row, 2]
             _put_batch(
-                buffer, position, data, tables, state, first_producer_id + producer_id, sequence
+                buffer, position, data_template, crc_tables, fill_state, stray_producer_id, sequence
             )
-            position += data.shape[0]
-            sequences[producer_id] += 1
-            slots[slot, 1] -= 1
-            state[WRITTEN_INDEX] += 1
+            fill_state[STRAYS_WRITTEN_INDEX] += 1
+            position += data_template.shape[0]
+            continue
+        if fill_state[ENDED_INDEX] == transaction_count:
+            break
+        slot = _draw_slot(
+            fill_state, active_slots, next_sequences, transaction_count, batches_per_transaction
+        )
+        producer_number = active_slots[slot, 0]
+        if active_slots[slot, 1] == 0:
+            buffer[position : position + marker_template.shape[0]] = marker_template
+            buffer[position + _TYPE_AT] = 0 if fill_state[ENDED_INDEX] % ABORT_EVERY == 0 else 1
+            _put_batch(
+                buffer,
+                position,
+                marker_template,
+                crc_tables,
+                fill_state,
+                first_producer_id + producer_number,
+                -1,
+            )
+            position += marker_template.shape[0]
+            active_slots[slot, 0] = -1
+            fill_state[ENDED_INDEX] += 1
+        else:
+            sequence = next_sequences[producer_number]
+            _put_batch(
+                buffer,
+                position,
+                data_template,
+                crc_tables,
+                fill_state,
+                first_producer_id + producer_number,
+                sequence,
+            )
+            position += data_template.shape[0]
+            next_sequences[producer_number] += 1
+            active_slots[slot, 1] -= 1
+            fill_state[WRITTEN_INDEX] += 1
     return position
 
 
 @njit(cache=True)
 def _draw_slot(
-    state: Any, slots: Any, sequences: Any, transaction_count: int, batch_count: int
+    fill_state: Any,
+    active_slots: Any,
+    next_sequences: Any,
+    transaction_count: int,
+    batches_per_transaction: int,
 ) -> int:
-    """The producer that writes next; a free slot lets a producer begin a transaction."""
+    """Draw the slot whose producer writes next; in a free slot a producer begins a transaction."""
     while True:
-        state[CHANCE_INDEX] = (state[CHANCE_INDEX] * 1103515245 + 12345) & 0x7FFFFFFF
-        slot = (state[CHANCE_INDEX] >> 16) % slots.shape[0]
-        if slots[slot, 0] >= 0:
+        fill_state[CHANCE_INDEX] = (fill_state[CHANCE_INDEX] * 1103515245 + 12345) & 0x7FFFFFFF
+        slot = (fill_state[CHANCE_INDEX] >> 16) % active_slots.shape[0]
+        if active_slots[slot, 0] >= 0:
             return int(slot)
-        if state[BEGUN_INDEX] < transaction_count:
-            slots[slot, 0] = state[NEXT_PRODUCER_INDEX]
-            slots[slot, 1] = batch_count
-            state[NEXT_PRODUCER_INDEX] = (state[NEXT_PRODUCER_INDEX] + 1) % sequences.shape[0]
-            state[BEGUN_INDEX] += 1
+        if fill_state[BEGUN_INDEX] < transaction_count:
+            active_slots[slot, 0] = fill_state[NEXT_PRODUCER_INDEX]
+            active_slots[slot, 1] = batches_per_transaction
+            fill_state[NEXT_PRODUCER_INDEX] = (
+                fill_state[NEXT_PRODUCER_INDEX] + 1
+            ) % next_sequences.shape[0]
+            fill_state[BEGUN_INDEX] += 1
             return int(slot)
 
 
@@ -162,30 +188,32 @@ def _draw_slot(
 def _put_batch(
     buffer: Any,
     position: int,
-    template: Any,
-    tables: Any,
-    state: Any,
+    batch_template: Any,
+    crc_tables: Any,
+    fill_state: Any,
     producer_id: int,
     sequence: int,
 ) -> None:
     """Write the fields of a batch that differ from the template."""
     if sequence >= 0:
-        buffer[position : position + template.shape[0]] = template
-    _write_number(buffer, position, 8, state[OFFSET_INDEX])
-    _write_number(buffer, position + 27, 8, state[TIMESTAMP_INDEX])
-    _write_number(buffer, position + 35, 8, state[TIMESTAMP_INDEX])
+        buffer[position : position + batch_template.shape[0]] = batch_template
+    _write_number(buffer, position, 8, fill_state[OFFSET_INDEX])
+    _write_number(buffer, position + 27, 8, fill_state[TIMESTAMP_INDEX])
+    _write_number(buffer, position + 35, 8, fill_state[TIMESTAMP_INDEX])
     _write_number(buffer, position + 43, 8, producer_id)
     _write_number(buffer, position + 53, 4, sequence)
     crc = np.uint32(0xFFFFFFFF)
-    for index in range(position + _CRC_START, position + template.shape[0]):
-        crc = tables[0, (crc ^ np.uint32(buffer[index])) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+    for byte_position in range(position + _CRC_START, position + batch_template.shape[0]):
+        crc = crc_tables[0, (crc ^ np.uint32(buffer[byte_position])) & np.uint32(0xFF)] ^ (
+            crc >> np.uint32(8)
+        )
     _write_number(buffer, position + _CRC, 4, int(crc ^ np.uint32(0xFFFFFFFF)))
-    state[OFFSET_INDEX] += 1
-    state[TIMESTAMP_INDEX] += state[OFFSET_INDEX] % 8 == 0
+    fill_state[OFFSET_INDEX] += 1
+    fill_state[TIMESTAMP_INDEX] += fill_state[OFFSET_INDEX] % 8 == 0
 
 
 @njit(cache=True)
-def _write_number(buffer: Any, position: int, size: int, value: int) -> None:
-    """A big-endian number."""
-    for index in range(size):
-        buffer[position + index] = (value >> (8 * (size - 1 - index))) & 0xFF
+def _write_number(buffer: Any, position: int, byte_count: int, number: int) -> None:
+    """Write a big-endian number."""
+    for byte_index in range(byte_count):
+        buffer[position + byte_index] = (number >> (8 * (byte_count - 1 - byte_index))) & 0xFF

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from benchmarks import log_growth_plot
-from benchmarks.log_data import CACHE, TOPIC, GeneratedLog, Scale, small_batches
+from benchmarks.log_data import CACHE, TOPIC, GeneratedLog, Scale, make_small_batches_log
 from benchmarks.log_growth_plot import SearchPoint
 from benchmarks.whole_command import time_command
 from txnsim.storage import names
@@ -78,13 +78,13 @@ class GrowthCase(msgspec.Struct, frozen=True, kw_only=True):
     has_indexes: bool = True
 
 
-def _scale(*, partitions: int, bytes_each: int, segment_bytes: int) -> Scale:
-    transactions_each = max(1, bytes_each // _TRANSACTION_BYTES)
+def _make_scale(*, partition_count: int, bytes_per_partition: int, segment_bytes: int) -> Scale:
+    transactions_per_partition = max(1, bytes_per_partition // _TRANSACTION_BYTES)
     return Scale(
-        partitions=partitions,
+        partitions=partition_count,
         segment_bytes=segment_bytes,
-        transactions=transactions_each * partitions,
-        producers=max(1_000, _PRODUCERS_MIN * partitions),
+        transactions=transactions_per_partition * partition_count,
+        producers=max(1_000, _PRODUCERS_MIN * partition_count),
     )
 
 
@@ -92,20 +92,24 @@ def _count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _partitions_case(count: int) -> GrowthCase:
-    scale = _scale(partitions=count, bytes_each=100_000, segment_bytes=50_000_000)
+def _make_partitions_case(count: int) -> GrowthCase:
+    scale = _make_scale(
+        partition_count=count, bytes_per_partition=100_000, segment_bytes=50_000_000
+    )
     return GrowthCase(series="partitions", count=count, title=f"{count:,} partitions", scale=scale)
 
 
-def _segments_case(count: int) -> GrowthCase:
-    scale = _scale(partitions=1, bytes_each=10_000_000 * count, segment_bytes=10_000_000)
+def _make_segments_case(count: int) -> GrowthCase:
+    scale = _make_scale(
+        partition_count=1, bytes_per_partition=10_000_000 * count, segment_bytes=10_000_000
+    )
     return GrowthCase(
         series="segments", count=count, title=_count_text(count, "segment"), scale=scale
     )
 
 
-def _brokers_case(count: int) -> GrowthCase:
-    scale = _scale(partitions=100, bytes_each=100_000, segment_bytes=50_000_000)
+def _make_brokers_case(count: int) -> GrowthCase:
+    scale = _make_scale(partition_count=100, bytes_per_partition=100_000, segment_bytes=50_000_000)
     return GrowthCase(
         series="brokers",
         count=count,
@@ -116,22 +120,26 @@ def _brokers_case(count: int) -> GrowthCase:
 
 
 GROWING_CASES: Final = (
-    *map(_partitions_case, (100, 500, 1_000, 2_000, 4_000)),
-    *map(_segments_case, (1, 10, 25, 50, 100)),
-    *map(_brokers_case, (1, 5, 10, 25, 50)),
+    *map(_make_partitions_case, (100, 500, 1_000, 2_000, 4_000)),
+    *map(_make_segments_case, (1, 10, 25, 50, 100)),
+    *map(_make_brokers_case, (1, 5, 10, 25, 50)),
 )
 LARGE_CASES: Final = (
     GrowthCase(
         series="large",
         count=1,
         title="1 GB in one segment",
-        scale=_scale(partitions=1, bytes_each=1_000_000_000, segment_bytes=1_100_000_000),
+        scale=_make_scale(
+            partition_count=1, bytes_per_partition=1_000_000_000, segment_bytes=1_100_000_000
+        ),
     ),
     GrowthCase(
         series="large",
         count=2_000,
         title="2 GB in 2,000 partitions",
-        scale=_scale(partitions=2_000, bytes_each=1_000_000, segment_bytes=50_000_000),
+        scale=_make_scale(
+            partition_count=2_000, bytes_per_partition=1_000_000, segment_bytes=50_000_000
+        ),
     ),
 )
 OPEN_SCALE: Final = Scale(segment_bytes=64_000_000, transactions=25_000, hanging=200, alive=200)
@@ -152,39 +160,43 @@ ALL_CASES: Final = (*GROWING_CASES, *LARGE_CASES, *INDEX_CASES)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the searches; return 1 if one of them gave a wrong answer."""
-    options = _parser().parse_args(arguments)
-    cases = [
-        case
-        for case in ALL_CASES
-        if (not options.only or case.series in options.only)
-        and options.least <= case.count <= options.most
+    options = _make_parser().parse_args(arguments)
+    growth_cases = [
+        growth_case
+        for growth_case in ALL_CASES
+        if (not options.only or growth_case.series in options.only)
+        and options.least <= growth_case.count <= options.most
     ]
     points = []
-    for case in cases:
+    for growth_case in growth_cases:
         try:
-            point = _measure_case(case, options.rounds)
-        except WrongAnswerError as failure:
-            print(f"{case.title}: {failure}", file=sys.stderr)
+            point = _measure_case(growth_case, options.rounds)
+        except WrongAnswerError as wrong_answer:
+            print(f"{growth_case.title}: {wrong_answer}", file=sys.stderr)
             return 1
         points.append(point)
         _save_point(point)
-        print(log_growth_plot.line(point), file=sys.stderr, flush=True)
-    print(log_growth_plot.table(points), end="")
+        print(log_growth_plot.table_row(point), file=sys.stderr, flush=True)
+    print(log_growth_plot.points_table(points), end="")
     if options.write:
         kept_points = _load_points()
-        PLOT_FILE.write_bytes(log_growth_plot.svg(kept_points))
-        page = replace_section(RESULTS_PAGE.read_text("utf-8"), log_growth_plot.table(kept_points))
-        RESULTS_PAGE.write_text(page, "utf-8")
+        PLOT_FILE.write_bytes(log_growth_plot.draw_growth_svg(kept_points))
+        new_page = replace_section(
+            RESULTS_PAGE.read_text("utf-8"), log_growth_plot.points_table(kept_points)
+        )
+        RESULTS_PAGE.write_text(new_page, "utf-8")
     return 0
 
 
 def _load_points() -> list[SearchPoint]:
-    """The last measurement of each case, in the order of cases."""
+    """Read the last measurement of each case, in the order of cases."""
     if not POINTS_FILE.exists():
         return []
     points = msgspec.json.decode(POINTS_FILE.read_bytes(), type=list[SearchPoint])
-    order_by_case = {(case.series, case.count): position for position, case in enumerate(ALL_CASES)}
-    return sorted(points, key=lambda point: order_by_case[point.series, point.count])
+    position_by_case = {
+        (case.series, case.count): position for position, case in enumerate(ALL_CASES)
+    }
+    return sorted(points, key=lambda point: position_by_case[point.series, point.count])
 
 
 def _save_point(point: SearchPoint) -> None:
@@ -196,7 +208,7 @@ def _save_point(point: SearchPoint) -> None:
     POINTS_FILE.write_bytes(msgspec.json.encode([*other_points, point]))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.log_growth",
         description="Time find-hanging on growing log directories (see benchmarks/README.md).",
@@ -211,47 +223,49 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def replace_section(
-    page: str, text: str, begin_mark: str = BEGIN_MARK, end_mark: str = END_MARK
+    page_text: str, section_text: str, begin_mark: str = BEGIN_MARK, end_mark: str = END_MARK
 ) -> str:
-    """The page with another text between two marks."""
-    head, begin, tail_text = page.partition(begin_mark)
-    _, end, tail = tail_text.partition(end_mark)
-    if not begin or not end:
+    """Return the page with another text between two marks."""
+    text_before, found_begin_mark, text_from_section = page_text.partition(begin_mark)
+    _, found_end_mark, text_after = text_from_section.partition(end_mark)
+    if not found_begin_mark or not found_end_mark:
         raise ValueError(f"{RESULTS_PAGE} has no place for what was measured")
-    return f"{head}{begin}\n{text}\n{end}{tail}"
+    return f"{text_before}{found_begin_mark}\n{section_text}\n{found_end_mark}{text_after}"
 
 
-def _measure_case(case: GrowthCase, round_count: int) -> SearchPoint:
-    log = small_batches(case.scale)
+def _measure_case(growth_case: GrowthCase, round_count: int) -> SearchPoint:
+    generated_log = make_small_batches_log(growth_case.scale)
     with tempfile.TemporaryDirectory(
-        prefix="txnsim-growth-", dir=Path(log.directory).parent
+        prefix="txnsim-growth-", dir=Path(generated_log.directory).parent
     ) as scratch:
-        directories = _broker_directories(log, Path(scratch), case.brokers)
-        if not case.has_indexes:
-            directories = [_link_without_indexes(directories[0], Path(scratch) / "bare")]
-        expected = set(_unended_transactions(log, case.brokers))
+        log_directories = _make_broker_directories(
+            generated_log, Path(scratch), growth_case.brokers
+        )
+        if not growth_case.has_indexes:
+            log_directories = [_link_without_indexes(log_directories[0], Path(scratch) / "bare")]
+        expected_transactions = set(_unended_transactions(generated_log, growth_case.brokers))
         load_averages, times_s, cpu_times_s = [], [], []
         with_spark = False
         for _ in range(round_count):
             load_averages.append(os.getloadavg()[0])
-            search = time_command(
-                ["logs", "find-hanging", "--all", "--json", *map(str, directories)]
+            timed_search = time_command(
+                ["logs", "find-hanging", "--all", "--json", *map(str, log_directories)]
             )
-            report = msgspec.json.decode(search.stdout, type=_GrowthReport)
-            if {*report.findings} != expected:
-                missed_transactions = sorted(expected - {*report.findings})
-                invented_transactions = sorted({*report.findings} - expected)
+            search_report = msgspec.json.decode(timed_search.stdout, type=_GrowthReport)
+            if {*search_report.findings} != expected_transactions:
+                missed_transactions = sorted(expected_transactions - {*search_report.findings})
+                invented_transactions = sorted({*search_report.findings} - expected_transactions)
                 raise WrongAnswerError(
                     f"not found: {missed_transactions}; not there: {invented_transactions}"
                 )
-            with_spark = report.source.with_spark
-            times_s.append(search.seconds)
-            cpu_times_s.append(search.cpu_s)
+            with_spark = search_report.source.with_spark
+            times_s.append(timed_search.seconds)
+            cpu_times_s.append(timed_search.cpu_s)
     return SearchPoint(
-        series=case.series,
-        count=case.count,
-        title=case.title,
-        bytes=log.bytes * case.brokers,
+        series=growth_case.series,
+        count=growth_case.count,
+        title=growth_case.title,
+        bytes=generated_log.bytes * growth_case.brokers,
         seconds=round(statistics.median(times_s), 2),
         least_s=round(min(times_s), 2),
         most_s=round(max(times_s), 2),
@@ -261,16 +275,18 @@ def _measure_case(case: GrowthCase, round_count: int) -> SearchPoint:
     )
 
 
-def _unended_transactions(log: GeneratedLog, broker_count: int) -> Iterator[UnendedTransaction]:
+def _unended_transactions(
+    generated_log: GeneratedLog, broker_count: int
+) -> Iterator[UnendedTransaction]:
     for broker_id in range(1, broker_count + 1):
-        for stray in log.strays:
+        for stray in generated_log.strays:
             yield UnendedTransaction(
-                _topic(broker_id), stray.partition, stray.producer_id, stray.start_offset
+                _topic_of_broker(broker_id), stray.partition, stray.producer_id, stray.start_offset
             )
 
 
-def _topic(broker_id: int) -> str:
-    """The topic of a broker; each broker has a topic of its own."""
+def _topic_of_broker(broker_id: int) -> str:
+    """Return the topic of a broker; each broker has a topic of its own."""
     return TOPIC if broker_id == 1 else f"{TOPIC}{broker_id}"
 
 
@@ -280,35 +296,45 @@ def _link_without_indexes(directory: Path, new_directory: Path) -> Path:
     return shutil.copytree(directory, new_directory, copy_function=os.link, ignore=ignore_indexes)
 
 
-def _broker_directories(log: GeneratedLog, scratch: Path, broker_count: int) -> list[Path]:
-    """A directory per broker: the first one as it was made, others with links to its files under
-    other topics. The coordinators' log is the first one's.
+def _make_broker_directories(
+    generated_log: GeneratedLog, scratch_directory: Path, broker_count: int
+) -> list[Path]:
+    """Make a directory per broker: the first one as it was made, others with links to its files
+    under other topics. The coordinators' log is the first one's.
     """
-    first_directory = Path(log.directory)
+    first_directory = Path(generated_log.directory)
     recovery_point_file = first_directory / names.FileName.RECOVERY_POINTS
     recovery_points = decode_offsets(
         recovery_point_file.read_text(), error_prefix=recovery_point_file.name
     )
-    directories = [first_directory]
+    log_directories = [first_directory]
     for broker_id in range(2, broker_count + 1):
-        directory = scratch / f"broker-{broker_id}"
-        directory.mkdir()
-        meta = MetaProperties(cluster_id="benchmarks", node_id=broker_id)
-        (directory / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta))
-        for folder in first_directory.glob(f"{TOPIC}-*"):
-            new_folder = directory / folder.name.replace(TOPIC, _topic(broker_id))
-            shutil.copytree(folder, new_folder, copy_function=os.link)
+        log_directory = scratch_directory / f"broker-{broker_id}"
+        log_directory.mkdir()
+        meta_properties = MetaProperties(cluster_id="benchmarks", node_id=broker_id)
+        (log_directory / names.FileName.META_PROPERTIES).write_text(
+            encode_meta_properties(meta_properties)
+        )
+        for replica_folder in first_directory.glob(f"{TOPIC}-*"):
+            new_replica_folder = log_directory / replica_folder.name.replace(
+                TOPIC, _topic_of_broker(broker_id)
+            )
+            shutil.copytree(replica_folder, new_replica_folder, copy_function=os.link)
         own_recovery_points = {
-            _partition_of_broker(partition, broker_id): offset
-            for partition, offset in recovery_points.items()
+            _rename_for_broker(topic_partition, broker_id): offset
+            for topic_partition, offset in recovery_points.items()
         }
-        (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(own_recovery_points))
-        directories.append(directory)
-    return directories
+        (log_directory / names.FileName.RECOVERY_POINTS).write_text(
+            encode_offsets(own_recovery_points)
+        )
+        log_directories.append(log_directory)
+    return log_directories
 
 
-def _partition_of_broker(partition: TopicPartition, broker_id: int) -> TopicPartition:
-    return TopicPartition(partition.topic.replace(TOPIC, _topic(broker_id)), partition.partition)
+def _rename_for_broker(partition: TopicPartition, broker_id: int) -> TopicPartition:
+    return TopicPartition(
+        partition.topic.replace(TOPIC, _topic_of_broker(broker_id)), partition.partition
+    )
 
 
 if __name__ == "__main__":

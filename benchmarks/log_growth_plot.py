@@ -35,10 +35,10 @@ class SearchPoint(msgspec.Struct, frozen=True, kw_only=True):
     with_spark: bool
 
 
-def line(point: SearchPoint) -> str:
-    """A row of the table."""
+def table_row(point: SearchPoint) -> str:
+    """Write one search as a row of the table in Markdown."""
     reader_name = "Spark" if point.with_spark else "here"
-    cells = (
+    row_cells = (
         point.title,
         f"{point.bytes / MEGA:,.0f}",
         reader_name,
@@ -46,17 +46,19 @@ def line(point: SearchPoint) -> str:
         f"{point.cpu_s:.1f}",
         f"{point.load:.1f}",
     )
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(row_cells)} |"
 
 
-def table(points: Sequence[SearchPoint]) -> str:
-    """A table in Markdown."""
-    head = "| log | MB | by | seconds (lowest to highest) | CPU, s | load |\n| --- |" + 5 * " --- |"
-    return "\n".join([head, *map(line, points)]) + "\n"
+def points_table(points: Sequence[SearchPoint]) -> str:
+    """Write the searches as a table in Markdown."""
+    table_head = (
+        "| log | MB | by | seconds (lowest to highest) | CPU, s | load |\n| --- |" + 5 * " --- |"
+    )
+    return "\n".join([table_head, *map(table_row, points)]) + "\n"
 
 
-def svg(points: Sequence[SearchPoint]) -> bytes:
-    """Seconds and the CPU's seconds over partitions, segments and brokers."""
+def draw_growth_svg(points: Sequence[SearchPoint]) -> bytes:
+    """Draw seconds and the CPU's seconds over partitions, segments and brokers."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -66,8 +68,8 @@ def svg(points: Sequence[SearchPoint]) -> bytes:
     ):
         figure = Figure(figsize=(9.0, 2.8), layout="constrained")
         FigureCanvasSVG(figure)
-        for series, axes in zip(SERIES, figure.subplots(1, len(SERIES)), strict=True):
-            series_points = [point for point in points if point.series == series]
+        for series_name, axes in zip(SERIES, figure.subplots(1, len(SERIES)), strict=True):
+            series_points = [point for point in points if point.series == series_name]
             counts = [point.count for point in series_points]
             axes.plot(
                 counts, [point.seconds for point in series_points], color="#1f6f8b", label="elapsed"
@@ -80,14 +82,16 @@ def svg(points: Sequence[SearchPoint]) -> bytes:
                 label="CPU",
             )
             for point in series_points:
-                fill = "#1f6f8b" if point.with_spark else "white"
-                axes.plot(point.count, point.seconds, "o", color="#1f6f8b", markerfacecolor=fill)
-            axes.set_xlabel(_LABELS[series])
+                fill_color = "#1f6f8b" if point.with_spark else "white"
+                axes.plot(
+                    point.count, point.seconds, "o", color="#1f6f8b", markerfacecolor=fill_color
+                )
+            axes.set_xlabel(_LABELS[series_name])
             axes.set_xlim(left=0)
             axes.set_ylim(bottom=0)
             axes.grid(alpha=0.3)
         figure.axes[0].set_ylabel("seconds, whole command")
         figure.axes[0].legend(frameon=False)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return buffer.getvalue()
+        svg_buffer = io.BytesIO()
+        figure.savefig(svg_buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return svg_buffer.getvalue()

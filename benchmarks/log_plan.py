@@ -27,7 +27,7 @@ import msgspec
 from benchmarks import slow_store
 from benchmarks.log_growth import RESULTS_PAGE, replace_section
 from benchmarks.process_tree import run_command
-from benchmarks.worker_memory import peak_kb
+from benchmarks.worker_memory import peak_memory_kb
 from tests.support.apache_kafka import accepts
 from tests.support.fragment_model import act, segment_of
 from tests.support.store_servers import S3Store
@@ -47,7 +47,7 @@ BEGIN_MARK: Final = "<!-- measured: python -m benchmarks.log_plan --write -->\n"
 END_MARK: Final = "<!-- end of the plans that were measured -->\n"
 CORES: Final = 16
 """That tasks are planned for by ``find-hanging``."""
-_READING: Final = """
+_READ_PROGRAM: Final = """
 import sys
 from txnsim_spark.session import spark_session
 
@@ -82,19 +82,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--plan", nargs=2, metavar=("WAY", "DIRECTORY"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.plan is not None:
-        way, directory = options.plan
-        print(msgspec.json.encode(_plan(way, Path(directory))).decode())
+        planner_name, directory = options.plan
+        print(msgspec.json.encode(_measure_plan(planner_name, Path(directory))).decode())
         return 0
     if options.read is not None:
         return _read_with_spark(options.read, options.delay_ms)
-    plans = []
-    for segment_count in (segments for segments in SEGMENT_COUNTS if segments <= options.most):
+    read_plans = []
+    for segment_count in (
+        candidate_count for candidate_count in SEGMENT_COUNTS if candidate_count <= options.most
+    ):
         with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch:
             directory = make_segments(Path(scratch) / "broker-1", segment_count)
-            for way in PLAN_WAYS:
-                plans.append(_plan_in_process(way, directory))
-                print(_line(plans[-1]), file=sys.stderr, flush=True)
-    table = "\n".join([_HEAD, *map(_line, plans)]) + "\n"
+            for planner_name in PLAN_FUNCTION_BY_PLANNER:
+                read_plans.append(_measure_plan_in_process(planner_name, directory))
+                print(_table_row(read_plans[-1]), file=sys.stderr, flush=True)
+    table = "\n".join([_HEAD, *map(_table_row, read_plans)]) + "\n"
     print(table, end="")
     if options.write:
         RESULTS_PAGE.write_text(
@@ -109,49 +111,53 @@ _HEAD: Final = (
 )
 
 
-def _line(plan: ReadPlan) -> str:
-    cells = (
-        f"{plan.segments:,}",
-        plan.way,
-        f"{plan.tasks:,}",
-        f"{plan.megabytes:.2f}",
-        f"{plan.largest_kb:.1f}",
-        f"{plan.seconds:.1f}",
-        f"{plan.cpu_s:.1f}",
-        f"{plan.peak_mb:.0f}",
-        f"{plan.load:.0f}",
+def _table_row(read_plan: ReadPlan) -> str:
+    row_cells = (
+        f"{read_plan.segments:,}",
+        read_plan.way,
+        f"{read_plan.tasks:,}",
+        f"{read_plan.megabytes:.2f}",
+        f"{read_plan.largest_kb:.1f}",
+        f"{read_plan.seconds:.1f}",
+        f"{read_plan.cpu_s:.1f}",
+        f"{read_plan.peak_mb:.0f}",
+        f"{read_plan.load:.0f}",
     )
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(row_cells)} |"
 
 
 def make_segments(directory: Path, segment_count: int) -> Path:
-    """A log directory of a killed broker, with this number of segments."""
-    data = segment_of([act(value_bytes=60)])
+    """Make a log directory of a killed broker, with this number of segments."""
+    segment_content = segment_of([act(value_bytes=60)])
     directory.mkdir()
-    meta = MetaProperties(cluster_id="benchmarks", node_id=1)
-    (directory / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta))
-    for first_segment in range(0, segment_count, SEGMENTS_EACH):
-        folder = directory / f"orders-{first_segment // SEGMENTS_EACH}"
-        folder.mkdir()
-        for segment_number in range(min(SEGMENTS_EACH, segment_count - first_segment)):
-            path = folder / names.Suffix.LOG.file_name(2 * segment_number)
-            path.write_bytes((2 * segment_number).to_bytes(8) + data[8:])
+    meta_properties = MetaProperties(cluster_id="benchmarks", node_id=1)
+    (directory / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta_properties))
+    for first_segment_number in range(0, segment_count, SEGMENTS_EACH):
+        replica_folder = directory / f"orders-{first_segment_number // SEGMENTS_EACH}"
+        replica_folder.mkdir()
+        for segment_number in range(min(SEGMENTS_EACH, segment_count - first_segment_number)):
+            segment_path = replica_folder / names.Suffix.LOG.file_name(2 * segment_number)
+            segment_path.write_bytes((2 * segment_number).to_bytes(8) + segment_content[8:])
     return directory
 
 
 def _read_with_spark(segment_count: int, delay_ms: float | None) -> int:
     with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch, ExitStack() as stack:
         directory = make_segments(Path(scratch) / "broker-1", segment_count)
-        location, settings = str(directory), tuple[str, ...]()
+        log_location, hadoop_settings = str(directory), tuple[str, ...]()
         if delay_ms is not None:
             store = stack.enter_context(SlowStore(directory, delay_ms))
-            location, settings = f"{store.uri}/{directory.name}", store.hadoop
-        for table in ("fragments", "batches", "records"):
-            reading = run_command([sys.executable, "-c", _READING, table, location, *settings])
-            assert not reading.status, table
+            log_location, hadoop_settings = f"{store.uri}/{directory.name}", store.hadoop
+        for table_name in ("fragments", "batches", "records"):
+            finished_read = run_command(
+                [sys.executable, "-c", _READ_PROGRAM, table_name, log_location, *hadoop_settings]
+            )
+            assert not finished_read.status, table_name
             print(
-                f"{table:9} {reading.seconds:6.1f} s, {reading.cpu_s:6.1f} s of CPU,"
-                f" Java's memory {reading.java_mb:.0f} MB, load {reading.load_average:.0f}",
+                f"{table_name:9} {finished_read.seconds:6.1f} s,"
+                f" {finished_read.cpu_s:6.1f} s of CPU,"
+                f" Java's memory {finished_read.java_mb:.0f} MB,"
+                f" load {finished_read.load_average:.0f}",
                 flush=True,
             )
     return 0
@@ -167,52 +173,52 @@ class SlowStore(S3Store):
 
     def __init__(self, directory: Path, delay_ms: float) -> None:
         super().__init__(directory.parent)
-        self._arguments = [str(directory.parent), str(self._port), str(delay_ms / 1_000)]
+        self._store_arguments = [str(directory.parent), str(self._port), str(delay_ms / 1_000)]
 
     def _command(self) -> list[str]:
-        return [sys.executable, slow_store.__file__, *self._arguments]
+        return [sys.executable, slow_store.__file__, *self._store_arguments]
 
     def _accepts_connections(self) -> bool:
         return accepts(self._port)
 
 
-def _plan_in_process(way: str, directory: Path) -> ReadPlan:
-    command = [sys.executable, "-m", "benchmarks.log_plan", "--plan", way, str(directory)]
+def _measure_plan_in_process(planner_name: str, directory: Path) -> ReadPlan:
+    command = [sys.executable, "-m", "benchmarks.log_plan", "--plan", planner_name, str(directory)]
     finished_process = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     return msgspec.json.decode(finished_process.stdout, type=ReadPlan)
 
 
-def _plan(way: str, directory: Path) -> ReadPlan:
+def _measure_plan(planner_name: str, directory: Path) -> ReadPlan:
     load_average = os.getloadavg()[0]
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
-    segments, sizes = PLAN_WAYS[way](directory)
+    segment_count, task_sizes = PLAN_FUNCTION_BY_PLANNER[planner_name](directory)
     return ReadPlan(
-        segments=segments,
-        way=way,
-        tasks=len(sizes),
-        megabytes=sum(sizes) / 1e6,
-        largest_kb=max(sizes) / 1e3,
+        segments=segment_count,
+        way=planner_name,
+        tasks=len(task_sizes),
+        megabytes=sum(task_sizes) / 1e6,
+        largest_kb=max(task_sizes) / 1e3,
         seconds=time.perf_counter() - began_s,
         cpu_s=time.process_time() - began_cpu_s,
-        peak_mb=peak_kb(os.getpid()) / 1_000,
+        peak_mb=peak_memory_kb(os.getpid()) / 1_000,
         load=load_average,
     )
 
 
-SegmentSizes = tuple[int, list[int]]
+SegmentCountAndTaskSizes = tuple[int, list[int]]
 """How many segments, and the bytes of each task."""
 
 
-def _plan_by_source(directory: Path) -> SegmentSizes:
+def _plan_by_source(directory: Path) -> SegmentCountAndTaskSizes:
     options = KafkaLogOptions.of({"path": str(directory), "table": "fragments"})
-    shares = shares_of(options, RowScope(), FILES_OF_TABLE[options.table], is_user_read=True)
-    return sum(len(share.segments) for share in shares), [
-        len(Task(share).value) for share in shares
+    task_shares = shares_of(options, RowScope(), FILES_OF_TABLE[options.table], is_user_read=True)
+    return sum(len(task_share.segments) for task_share in task_shares), [
+        len(Task(task_share).value) for task_share in task_shares
     ]
 
 
-def _plan_by_search(directory: Path) -> SegmentSizes:
-    directory_reader = DirectoryReader(Search(paths=(directory,)), _no_session, lambda _: None)
+def _plan_by_search(directory: Path) -> SegmentCountAndTaskSizes:
+    directory_reader = DirectoryReader(Search(paths=(directory,)), _refuse_session, lambda _: None)
     replica_states = directory_reader.states()
     tasks = divide_evenly(
         [state.unread_segments for state in replica_states], core_count=CORES, may_divide=True
@@ -220,11 +226,11 @@ def _plan_by_search(directory: Path) -> SegmentSizes:
     return sum(map(len, tasks)), [len(pack_task(task)) for task in tasks]
 
 
-def _no_session() -> NoReturn:
+def _refuse_session() -> NoReturn:
     raise AssertionError("a plan starts no Spark")
 
 
-PLAN_WAYS: Final[dict[str, Callable[[Path], SegmentSizes]]] = {
+PLAN_FUNCTION_BY_PLANNER: Final[dict[str, Callable[[Path], SegmentCountAndTaskSizes]]] = {
     "`kafka_log`": _plan_by_source,
     "`find-hanging`": _plan_by_search,
 }

@@ -49,36 +49,36 @@ def main() -> None:
         query_by_title[options.query.name] = options.query.read_text("utf-8")
     with tempfile.TemporaryDirectory(prefix="txnsim-queries-") as scratch:
         byte_count = read_checks.write_log(Path(scratch) / "logs", NONE, RECORDS, options.bytes)
-        for title, query in query_by_title.items():
+        for query_title, query in query_by_title.items():
             costs_by_checkout: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
             for _ in range(ROUNDS):
                 for checkout_name, checkout in checkout_by_name.items():
                     costs_by_checkout[checkout_name].append(
                         _run_query(checkout, query, f"{scratch}/logs")
                     )
-            summary = "  ".join(
-                f"{checkout_name} {statistics.median(s for s, _ in costs):.1f} s"
-                f" {max(mb for _, mb in costs):,.0f} MB"
+            costs_text = "  ".join(
+                f"{checkout_name} {statistics.median(seconds for seconds, _ in costs):.1f} s"
+                f" {max(megabytes for _, megabytes in costs):,.0f} MB"
                 for checkout_name, costs in costs_by_checkout.items()
             )
-            sys.stdout.write(f"{byte_count / 1e6:.0f} MB, {title}: {summary}\n")
+            sys.stdout.write(f"{byte_count / 1e6:.0f} MB, {query_title}: {costs_text}\n")
             sys.stdout.flush()
 
 
-def _run_query(checkout: Path, query: str, directory: str) -> tuple[float, float]:
-    """(seconds, megabytes) of the command in a process of its own."""
+def _run_query(checkout: Path, query: str, log_directory: str) -> tuple[float, float]:
+    """Run the query in a process of its own; return its (seconds, megabytes)."""
     began_s = time.perf_counter()
-    program = "import sys; from txnsim.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    python_program = "import sys; from txnsim.cli.main import main; sys.exit(main(sys.argv[1:]))"
     process = subprocess.Popen(
-        [sys.executable, "-c", program, "logs", "sql", query, directory],
+        [sys.executable, "-c", python_program, "logs", "sql", query, log_directory],
         env={**os.environ, "PYTHONPATH": f"{checkout / 'sim'}:{checkout}"},
         stdout=subprocess.DEVNULL,
     )
-    _, status, usage = os.wait4(process.pid, 0)
+    _, status, resource_usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, query)
-    return time.perf_counter() - began_s, usage.ru_maxrss / 1e3
+    return time.perf_counter() - began_s, resource_usage.ru_maxrss / 1e3
 
 
 if __name__ == "__main__":

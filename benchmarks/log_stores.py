@@ -17,20 +17,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.process_tree import FinishedCommand, cpu_s_of, run_command
+from benchmarks.process_tree import FinishedCommand, read_cpu_s, run_command
 from benchmarks.store_data import LogHours, make_directories
 from benchmarks.whole_command import AS_INSTALLED
 from tests.support.store_servers import S3Store
 
 LOG_HOURS: Final = LogHours(partitions=20, hours=100)
 """2,000 segments."""
-STORE_WAYS: Final[tuple[tuple[str, ...], ...]] = ((), ("--read-all",))
+SEARCH_OPTIONS: Final[tuple[tuple[str, ...], ...]] = ((), ("--read-all",))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.log_stores")
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args(arguments).rounds
+    round_count = parser.parse_args(arguments).rounds
     print("| find-hanging | directory, CPU, s | store, CPU, s | ratio | directory, s | store, s |"
           " server, CPU, s | load |\n|" + 8 * " --- |")  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="txnsim-stores-") as scratch:
@@ -39,19 +39,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (Path(scratch) / "store").mkdir()
         with S3Store(Path(scratch) / "store") as store:
             store.upload(directory, "kafka")
-            for options in STORE_WAYS:
+            for search_options in SEARCH_OPTIONS:
                 local_runs, store_runs, server_cpu_times_s = [], [], []
-                for _ in range(rounds):
-                    local_runs.append(_search([*options, str(directory / "broker-0")]))
-                    server_cpu_s_before = cpu_s_of(store.pid)
+                for _ in range(round_count):
+                    local_runs.append(_run_search([*search_options, str(directory / "broker-0")]))
+                    server_cpu_s_before = read_cpu_s(store.pid)
                     store_runs.append(
-                        _search([*options, *store.settings, f"{store.uri}/kafka/broker-0"])
+                        _run_search(
+                            [*search_options, *store.settings, f"{store.uri}/kafka/broker-0"]
+                        )
                     )
-                    server_cpu_times_s.append(cpu_s_of(store.pid) - server_cpu_s_before)
+                    server_cpu_times_s.append(read_cpu_s(store.pid) - server_cpu_s_before)
                     assert _findings(local_runs[-1]) == _findings(store_runs[-1])
                 print(
-                    _line(
-                        " ".join(options) or f"{segment_count:,} segments",
+                    _table_row(
+                        " ".join(search_options) or f"{segment_count:,} segments",
                         local_runs,
                         store_runs,
                         server_cpu_times_s,
@@ -60,43 +62,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _search(options: Sequence[str]) -> FinishedCommand:
+def _run_search(options: Sequence[str]) -> FinishedCommand:
     command = ["logs", "find-hanging", "--json", *options]
     return run_command([sys.executable, "-c", AS_INSTALLED, *command])
 
 
-def _findings(search: FinishedCommand) -> list[tuple[str, int, int]]:
-    findings = json.loads(search.stdout)["findings"]
+def _findings(finished_search: FinishedCommand) -> list[tuple[str, int, int]]:
+    findings = json.loads(finished_search.stdout)["findings"]
     assert findings, "some transactions hang there"
     return sorted(
         (finding["topic"], finding["partition"], finding["start_offset"]) for finding in findings
     )
 
 
-def _line(
+def _table_row(
     title: str,
     local_runs: list[FinishedCommand],
     store_runs: list[FinishedCommand],
     server_cpu_times_s: list[float],
 ) -> str:
-    ratios = [
+    cpu_ratios = [
         store_run.cpu_s / local_run.cpu_s
         for local_run, store_run in zip(local_runs, store_runs, strict=True)
     ]
-    cells = (
+    row_cells = (
         title,
-        _spread([run.cpu_s for run in local_runs]),
-        _spread([run.cpu_s for run in store_runs]),
-        _spread(ratios),
-        _spread([run.seconds for run in local_runs]),
-        _spread([run.seconds for run in store_runs]),
+        _spread_text([search_run.cpu_s for search_run in local_runs]),
+        _spread_text([search_run.cpu_s for search_run in store_runs]),
+        _spread_text(cpu_ratios),
+        _spread_text([search_run.seconds for search_run in local_runs]),
+        _spread_text([search_run.seconds for search_run in store_runs]),
         f"{statistics.median(server_cpu_times_s):.1f}",
         f"{os.getloadavg()[0]:.1f}",
     )
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(row_cells)} |"
 
 
-def _spread(values: Sequence[float]) -> str:
+def _spread_text(values: Sequence[float]) -> str:
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 

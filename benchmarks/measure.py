@@ -17,18 +17,18 @@ import msgspec
 
 from benchmarks import figures
 from benchmarks.generator import Generator, LoadError
-from benchmarks.librdkafka import sequential_transactions
-from benchmarks.process import StartedServer, resident_mb, started_server
+from benchmarks.librdkafka import measure_sequential_transactions
+from benchmarks.process import StartedServer, read_resident_mb, run_server
 from benchmarks.servers import Server
 
-Sample = tuple[str, float]
+FigureSample = tuple[str, float]
 """Key of a figure, and one value of it."""
 
 _OPEN_TRANSACTIONS = 5_000
-_OPEN_PROTOCOL = "old"
+_OPEN_TXN_FLOW = "old"
 
 
-class Part(enum.Enum):
+class RoundPart(enum.Enum):
     """A part of a round that ``--only`` can choose."""
 
     START = "start"
@@ -39,7 +39,7 @@ class Part(enum.Enum):
     BULK = "bulk"
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of rounds and repetitions, and durations, of a benchmark run."""
 
     rounds: int
@@ -48,16 +48,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     settle_s: float
     """Between the first commit and the reading of idle memory."""
     warm_up_s: float
-    """Once per process, half of it in each protocol, 32 producers."""
+    """Once per process, half of it in each flow, 32 producers."""
     step_warm_up_s: float
     step_s: float
     """Each measured window."""
     warm_up_mb: int
     measured_mb: int
-    parts: frozenset[Part]
+    parts: frozenset[RoundPart]
 
 
-FULL_PLAN = Plan(
+FULL_PLAN = RoundPlan(
     rounds=3,
     starts=3,
     settle_s=3.0,
@@ -66,7 +66,7 @@ FULL_PLAN = Plan(
     step_s=5.0,
     warm_up_mb=150,
     measured_mb=250,
-    parts=frozenset(Part),
+    parts=frozenset(RoundPart),
 )
 QUICK_PLAN = msgspec.structs.replace(
     FULL_PLAN, rounds=1, warm_up_s=6.0, step_warm_up_s=0.5, step_s=2.0, settle_s=2.0
@@ -84,14 +84,19 @@ class MeasuringRound:
     """
 
     def __init__(
-        self, *, server: Server, load: Path, plan: Plan, report: Callable[[str], None]
+        self,
+        *,
+        server: Server,
+        load_program: Path,
+        round_plan: RoundPlan,
+        report_progress: Callable[[str], None],
     ) -> None:
         self._server = server
-        self._load = load
-        self._plan = plan
-        self._report = report
+        self._load_program = load_program
+        self._round_plan = round_plan
+        self._report_progress = report_progress
         self._is_warm = False
-        self.samples: list[Sample] = []
+        self.samples: list[FigureSample] = []
         self.failures: list[str] = []
 
     def run(self) -> None:
@@ -100,104 +105,109 @@ class MeasuringRound:
         Raises:
             ServerError: The server did not start.
         """
-        if Part.START in self._plan.parts:
-            for _ in range(self._plan.starts - 1):
-                with started_server(self._server, self._load) as running_server:
+        if RoundPart.START in self._round_plan.parts:
+            for _ in range(self._round_plan.starts - 1):
+                with run_server(self._server, self._load_program) as running_server:
                     self._record_sample(
                         (figures.START_KEY, running_server.first_commit.committed_ms)
                     )
-        with started_server(self._server, self._load) as running_server:
-            if Part.START in self._plan.parts:
+        with run_server(self._server, self._load_program) as running_server:
+            if RoundPart.START in self._round_plan.parts:
                 self._record_sample((figures.START_KEY, running_server.first_commit.committed_ms))
-            for part, measure in (
-                (Part.MEMORY, self._memory),
-                (Part.LIBRDKAFKA, self._librdkafka),
-                (Part.TXN, self._transactions),
-                (Part.OPEN, self._open),
-                (Part.BULK, self._bulk),
+            for round_part, measure in (
+                (RoundPart.MEMORY, self._measure_memory),
+                (RoundPart.LIBRDKAFKA, self._measure_librdkafka),
+                (RoundPart.TXN, self._measure_transactions),
+                (RoundPart.OPEN, self._measure_open_transactions),
+                (RoundPart.BULK, self._measure_bulk),
             ):
-                if part in self._plan.parts:
-                    self._attempt(part, measure, running_server)
+                if round_part in self._round_plan.parts:
+                    self._measure_part(round_part, measure, running_server)
 
-    def _attempt(
+    def _measure_part(
         self,
-        part: Part,
-        measure: Callable[[StartedServer], Iterator[Sample]],
+        round_part: RoundPart,
+        measure: Callable[[StartedServer], Iterator[FigureSample]],
         running_server: StartedServer,
     ) -> None:
         try:
-            if part is not Part.MEMORY:
+            if round_part is not RoundPart.MEMORY:
                 self._warm_up(running_server)
             for sample in measure(running_server):
                 self._record_sample(sample)
-        except LoadError as failure:
-            self.failures.append(f"{self._server.name}, {part.value}: {failure}")
-            self._report(f"FAILED {part.value}: {failure}")
+        except LoadError as load_error:
+            self.failures.append(f"{self._server.name}, {round_part.value}: {load_error}")
+            self._report_progress(f"FAILED {round_part.value}: {load_error}")
 
-    def _record_sample(self, sample: Sample) -> None:
+    def _record_sample(self, sample: FigureSample) -> None:
         self.samples.append(sample)
-        self._report(f"{sample[0]} = {sample[1]:.4g}")
+        self._report_progress(f"{sample[0]} = {sample[1]:.4g}")
 
     # Parts
 
     def _warm_up(self, running_server: StartedServer) -> None:
-        if self._is_warm or self._plan.warm_up_s <= 0:
+        if self._is_warm or self._round_plan.warm_up_s <= 0:
             return
         self._is_warm = True
-        self._report(f"warming up for {self._plan.warm_up_s:g} s")
-        for protocol in figures.PROTOCOLS:
-            self._generator(running_server).transactions(
-                protocol=protocol,
+        self._report_progress(f"warming up for {self._round_plan.warm_up_s:g} s")
+        for txn_flow in figures.TXN_FLOWS:
+            self._make_generator(running_server).run_transactions(
+                txn_flow=txn_flow,
                 producer_count=32,
                 warm_up_s=0.0,
-                measured_s=self._plan.warm_up_s / len(figures.PROTOCOLS),
+                measured_s=self._round_plan.warm_up_s / len(figures.TXN_FLOWS),
             )
 
-    def _memory(self, running_server: StartedServer) -> Iterator[Sample]:
-        time.sleep(self._plan.settle_s)
-        yield figures.IDLE_MEMORY_KEY, resident_mb(running_server.pid)
+    def _measure_memory(self, running_server: StartedServer) -> Iterator[FigureSample]:
+        time.sleep(self._round_plan.settle_s)
+        yield figures.IDLE_MEMORY_KEY, read_resident_mb(running_server.pid)
 
-    def _transactions(self, running_server: StartedServer) -> Iterator[Sample]:
-        for protocol in figures.PROTOCOLS:
+    def _measure_transactions(self, running_server: StartedServer) -> Iterator[FigureSample]:
+        for txn_flow in figures.TXN_FLOWS:
             for producer_count in figures.PRODUCERS:
-                load_figures = self._generator(running_server).transactions(
-                    protocol=protocol,
+                transaction_figures = self._make_generator(running_server).run_transactions(
+                    txn_flow=txn_flow,
                     producer_count=producer_count,
-                    warm_up_s=self._plan.step_warm_up_s,
-                    measured_s=self._plan.step_s,
+                    warm_up_s=self._round_plan.step_warm_up_s,
+                    measured_s=self._round_plan.step_s,
                 )
-                yield figures.per_second_key(protocol, producer_count), load_figures.per_second
-                yield figures.p50_key(protocol, producer_count), load_figures.p50_ms
-                cpu_ms = 1000 * load_figures.server_cpu_seconds / load_figures.transactions
-                yield figures.cpu_key(protocol, producer_count), cpu_ms
                 yield (
-                    figures.retries_key(protocol, producer_count),
-                    load_figures.retries_per_transaction,
+                    figures.per_second_key(txn_flow, producer_count),
+                    transaction_figures.per_second,
+                )
+                yield figures.p50_key(txn_flow, producer_count), transaction_figures.p50_ms
+                cpu_ms = (
+                    1000 * transaction_figures.server_cpu_seconds / transaction_figures.transactions
+                )
+                yield figures.cpu_key(txn_flow, producer_count), cpu_ms
+                yield (
+                    figures.retries_key(txn_flow, producer_count),
+                    transaction_figures.retries_per_transaction,
                 )
 
-    def _librdkafka(self, running_server: StartedServer) -> Iterator[Sample]:
-        per_second = sequential_transactions(
+    def _measure_librdkafka(self, running_server: StartedServer) -> Iterator[FigureSample]:
+        per_second = measure_sequential_transactions(
             running_server.bootstrap,
-            warm_up_s=self._plan.step_warm_up_s,
-            measured_s=self._plan.step_s,
+            warm_up_s=self._round_plan.step_warm_up_s,
+            measured_s=self._round_plan.step_s,
         )
         yield figures.LIBRDKAFKA_KEY, per_second
 
-    def _open(self, running_server: StartedServer) -> Iterator[Sample]:
-        load_figures = self._generator(running_server).open_transactions(
-            protocol=_OPEN_PROTOCOL, transaction_count=_OPEN_TRANSACTIONS
+    def _measure_open_transactions(self, running_server: StartedServer) -> Iterator[FigureSample]:
+        open_figures = self._make_generator(running_server).open_transactions(
+            txn_flow=_OPEN_TXN_FLOW, transaction_count=_OPEN_TRANSACTIONS
         )
-        yield figures.OPEN_KEY, load_figures.open_seconds
-        yield figures.COMMIT_KEY, load_figures.commit_seconds
+        yield figures.OPEN_KEY, open_figures.open_seconds
+        yield figures.COMMIT_KEY, open_figures.commit_seconds
         yield (
             figures.OPEN_CPU_KEY,
-            1000 * load_figures.server_cpu_seconds / load_figures.transactions,
+            1000 * open_figures.server_cpu_seconds / open_figures.transactions,
         )
 
-    def _bulk(self, running_server: StartedServer) -> Iterator[Sample]:
-        generator = self._generator(running_server)
+    def _measure_bulk(self, running_server: StartedServer) -> Iterator[FigureSample]:
+        generator = self._make_generator(running_server)
         produce_figures = generator.produce(
-            warm_up_mb=self._plan.warm_up_mb, measured_mb=self._plan.measured_mb
+            warm_up_mb=self._round_plan.warm_up_mb, measured_mb=self._round_plan.measured_mb
         )
         yield figures.PRODUCE_KEY, produce_figures.megabytes_per_second
         yield (
@@ -206,8 +216,8 @@ class MeasuringRound:
         )
         fetch_figures = generator.fetch(
             topic=produce_figures.topic,
-            warm_up_s=self._plan.step_warm_up_s,
-            measured_s=self._plan.step_s,
+            warm_up_s=self._round_plan.step_warm_up_s,
+            measured_s=self._round_plan.step_s,
         )
         yield figures.FETCH_KEY, fetch_figures.megabytes_per_second
         yield (
@@ -215,7 +225,9 @@ class MeasuringRound:
             1000 * fetch_figures.server_cpu_seconds / fetch_figures.megabytes,
         )
 
-    def _generator(self, running_server: StartedServer) -> Generator:
+    def _make_generator(self, running_server: StartedServer) -> Generator:
         return Generator(
-            binary=self._load, bootstrap=running_server.bootstrap, server_pid=running_server.pid
+            load_program=self._load_program,
+            bootstrap=running_server.bootstrap,
+            server_pid=running_server.pid,
         )

@@ -106,79 +106,140 @@ STEP_BACK_SCRIPT: Final = """() => {
 }"""
 
 
-def trace_lines() -> Iterator[str]:
-    """A million events: transactions of 50 producers on 12 partitions, one after another."""
+def make_trace_lines() -> Iterator[str]:
+    """Write a million events: transactions of 50 producers on 12 partitions, one after another."""
     node_names = [f"broker/{1 + n % 3}/log/t-{n}" for n in range(12)] + [
         "broker/1/txn/7",
         "cluster",
     ]
-    header = {"k": "run", "schema": 2, "level": "brief", "scenario": "made", "seed": 1}
-    yield json.dumps(header | {"nodes": node_names}, separators=(",", ":"))
+    header_fields = {"k": "run", "schema": 2, "level": "brief", "scenario": "made", "seed": 1}
+    yield json.dumps(header_fields | {"nodes": node_names}, separators=(",", ":"))
     event_count = 0
 
-    def line(
-        node: int, kind: str, tx: str, payload: dict[str, Any], parent_positions: list[int]
+    def event_line(
+        node_index: int,
+        event_kind: str,
+        transaction_name: str,
+        event_data: dict[str, Any],
+        parent_positions: list[int],
     ) -> str:
         nonlocal event_count
         event_count += 1
-        event = {
+        event_fields = {
             "i": event_count - 1,
             "t": event_count * 10,
-            "n": node,
+            "n": node_index,
             "l": event_count,
             "p": parent_positions,
-            "k": kind,
+            "k": event_kind,
         }
-        return json.dumps(event | {"tx": tx, "d": payload}, separators=(",", ":"))
+        return json.dumps(
+            event_fields | {"tx": transaction_name, "d": event_data}, separators=(",", ":")
+        )
 
     for partition in range(12):
-        role = {"role": "leader", "leader": 1 + partition % 3, "epoch": 0, "tp": f"t-{partition}"}
-        yield line(partition, "node.role", "", role, [])
+        role_data = {
+            "role": "leader",
+            "leader": 1 + partition % 3,
+            "epoch": 0,
+            "tp": f"t-{partition}",
+        }
+        yield event_line(partition, "node.role", "", role_data, [])
     next_offsets = [0] * 12
     transaction_number = 0
     while event_count < TRACE_EVENTS - 7:
-        partition, pid = transaction_number % 12, transaction_number % 50
-        tx, tp, base = f"app-{pid}/{pid}:0", f"t-{partition}", next_offsets[partition]
-        entry = {"pid": pid, "epoch": 0, "partitions": [tp], "timeout_ms": 60000}
-        yield line(12, "txn.complete", tx, entry | {"state": "Ongoing", "pending": None}, [])
-        opening_data = {"tp": tp, "pid": pid, "epoch": 0, "first": base}
-        yield line(partition, "pid.open", tx, opening_data, [event_count - 1])
-        batch = {"tp": tp, "base": base, "last": base, "pid": pid, "epoch": 0, "seq": 0}
-        yield line(partition, "log.append", tx, batch | {"txn": True}, [event_count - 1])
-        marker = {"tp": tp, "offset": base + 1, "pid": pid, "epoch": 0, "committed": True}
-        yield line(
-            partition, "marker.written", tx, marker | {"coordinator_epoch": 0}, [event_count - 1]
+        partition, producer_id = transaction_number % 12, transaction_number % 50
+        transaction_name, partition_name, base_offset = (
+            f"app-{producer_id}/{producer_id}:0",
+            f"t-{partition}",
+            next_offsets[partition],
         )
-        yield line(partition, "log.lso", "", {"tp": tp, "to": base + 2}, [event_count - 1])
-        completion: dict[str, Any] = {"state": "CompleteCommit", "pending": None, "partitions": []}
-        yield line(12, "txn.complete", tx, entry | completion, [event_count - 2])
+        transaction_data = {
+            "pid": producer_id,
+            "epoch": 0,
+            "partitions": [partition_name],
+            "timeout_ms": 60000,
+        }
+        yield event_line(
+            12,
+            "txn.complete",
+            transaction_name,
+            transaction_data | {"state": "Ongoing", "pending": None},
+            [],
+        )
+        opening_data = {"tp": partition_name, "pid": producer_id, "epoch": 0, "first": base_offset}
+        yield event_line(partition, "pid.open", transaction_name, opening_data, [event_count - 1])
+        batch_data = {
+            "tp": partition_name,
+            "base": base_offset,
+            "last": base_offset,
+            "pid": producer_id,
+            "epoch": 0,
+            "seq": 0,
+        }
+        yield event_line(
+            partition, "log.append", transaction_name, batch_data | {"txn": True}, [event_count - 1]
+        )
+        marker_data = {
+            "tp": partition_name,
+            "offset": base_offset + 1,
+            "pid": producer_id,
+            "epoch": 0,
+            "committed": True,
+        }
+        yield event_line(
+            partition,
+            "marker.written",
+            transaction_name,
+            marker_data | {"coordinator_epoch": 0},
+            [event_count - 1],
+        )
+        yield event_line(
+            partition,
+            "log.lso",
+            "",
+            {"tp": partition_name, "to": base_offset + 2},
+            [event_count - 1],
+        )
+        completion_data: dict[str, Any] = {
+            "state": "CompleteCommit",
+            "pending": None,
+            "partitions": [],
+        }
+        yield event_line(
+            12,
+            "txn.complete",
+            transaction_name,
+            transaction_data | completion_data,
+            [event_count - 2],
+        )
         next_offsets[partition] += 2
         transaction_number += 1
-    trailer = {"k": "end", "events": event_count, "hash": "", "verdict": ""}
-    yield json.dumps(trailer, separators=(",", ":"))
+    trailer_fields = {"k": "end", "events": event_count, "hash": "", "verdict": ""}
+    yield json.dumps(trailer_fields, separators=(",", ":"))
 
 
 @contextlib.contextmanager
-def chromium() -> Iterator[Browser]:
+def run_chromium() -> Iterator[Browser]:
     """Start Debian's Chromium, and close it at the end of the block."""
     from playwright.sync_api import sync_playwright
 
-    path = os.environ.get("TXNSIM_CHROMIUM") or shutil.which("chromium")
+    chromium_path = os.environ.get("TXNSIM_CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=path, args=["--disable-gpu", "--disable-dev-shm-usage"]
+            executable_path=chromium_path, args=["--disable-gpu", "--disable-dev-shm-usage"]
         )
         yield browser
         browser.close()
 
 
 def open_page(browser: Browser, url: str) -> tuple[Page, PageCpu]:
-    """The page at an address, once it is ready, and its clock of CPU time."""
+    """Open the page at an address; return it once it is ready, with its clock of CPU time."""
     page: Page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
-    cpu = PageCpu(page)
+    page_cpu = PageCpu(page)
     page.goto(url)
     page.wait_for_function("() => globalThis.__ready > 0")
-    return page, cpu
+    return page, page_cpu
 
 
 class PageCpu:
@@ -187,84 +248,102 @@ class PageCpu:
     def __init__(self, page: Page) -> None:
         self._session = page.context.new_cdp_session(page)
         self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
-        self._before = 0.0
+        self._cpu_ms_before = 0.0
 
-    def used_ms(self) -> float:
-        """Milliseconds of CPU time since the last call."""
+    def take_used_ms(self) -> float:
+        """Return the milliseconds of CPU time since the last call."""
         metrics = self._session.send("Performance.getMetrics")["metrics"]
         total_ms = (
             next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration") * 1e3
         )
-        used_ms, self._before = total_ms - self._before, total_ms
+        used_ms, self._cpu_ms_before = total_ms - self._cpu_ms_before, total_ms
         return float(used_ms)
 
 
-def measure_long_trace(browser: Browser, figures: dict[str, list[float]]) -> None:
-    """A million events in a page that has nothing else to do."""
-    with tempfile.TemporaryDirectory() as folder:
-        trace_file = Path(folder) / TRACE_FILE_NAME
+def measure_long_trace(browser: Browser, samples_by_figure: dict[str, list[float]]) -> None:
+    """Measure a million events in a page that has nothing else to do."""
+    with tempfile.TemporaryDirectory() as scratch_folder:
+        trace_file = Path(scratch_folder) / TRACE_FILE_NAME
         with trace_file.open("w") as file:
-            file.writelines(f"{line}\n" for line in trace_lines())
-        with serve_files(trace_file) as url:
+            file.writelines(f"{line}\n" for line in make_trace_lines())
+        with serve_files(trace_file) as page_url:
             for _ in range(LONG_ROUNDS):
-                page, cpu = open_page(browser, url)
+                page, page_cpu = open_page(browser, page_url)
                 page.evaluate(WATCH_TASKS_SCRIPT)
-                cpu.used_ms()
-                open_ms = page.evaluate(OPEN_TRACE_SCRIPT, f"{url}{TRACE_FILE_NAME}")
-                figures["open a trace of 1,000,000 events, ms"].append(open_ms)
-                figures["open it, CPU ms"].append(cpu.used_ms())
+                page_cpu.take_used_ms()
+                open_ms = page.evaluate(OPEN_TRACE_SCRIPT, f"{page_url}{TRACE_FILE_NAME}")
+                samples_by_figure["open a trace of 1,000,000 events, ms"].append(open_ms)
+                samples_by_figure["open it, CPU ms"].append(page_cpu.take_used_ms())
                 browser.start_tracing(page=page, categories=TRACE_CATEGORIES)
-                figures["longest task while scrubbing it, ms"].append(page.evaluate(SCRUB_SCRIPT))
-                figures["the same, CPU ms"].append(longest_task_ms(browser.stop_tracing()))
-                figures["100 moves while scrubbing, CPU ms"].append(cpu.used_ms())
-                figures["step back in it, ms"].append(page.evaluate(STEP_BACK_SCRIPT))
+                samples_by_figure["longest task while scrubbing it, ms"].append(
+                    page.evaluate(SCRUB_SCRIPT)
+                )
+                samples_by_figure["the same, CPU ms"].append(
+                    longest_task_ms(browser.stop_tracing())
+                )
+                samples_by_figure["100 moves while scrubbing, CPU ms"].append(
+                    page_cpu.take_used_ms()
+                )
+                samples_by_figure["step back in it, ms"].append(page.evaluate(STEP_BACK_SCRIPT))
                 page.context.close()
 
 
-def measure_live(browser: Browser, figures: dict[str, list[float]]) -> None:
-    """A live cluster with much to tell: what 1,000 transactions per second leave at brief, made in
-    the page, and what clients leave that commit 500.
+def measure_live(browser: Browser, samples_by_figure: dict[str, list[float]]) -> None:
+    """Measure a live cluster with much to tell: what 1,000 transactions per second leave at brief,
+    made in the page, and what clients leave that commit 500.
     """
     with TxnsimServer(arguments=("--ui", "--http", "0")) as server:
-        page, cpu = open_page(browser, str(server.http))
+        page, page_cpu = open_page(browser, str(server.http))
         page.wait_for_selector(".link-state.live")
         page.evaluate(WATCH_TASKS_SCRIPT)
-        for view in LIVE_VIEWS:
+        for view_name in LIVE_VIEWS:
             page.evaluate(FLOOD)
-            measure_view(browser, page, cpu, view, figures, load_source="events made")
+            measure_view(
+                browser, page, page_cpu, view_name, samples_by_figure, load_source="events made"
+            )
             page.evaluate("clearInterval(__flood)")
         page.context.close()
-    arguments = ("--ui", "--http", "0", "--topic", "orders:16")
-    with TxnsimServer(arguments=arguments) as server, run_clients(server.bootstrap):
-        page, cpu = open_page(browser, str(server.http))
+    server_arguments = ("--ui", "--http", "0", "--topic", "orders:16")
+    with TxnsimServer(arguments=server_arguments) as server, run_clients(server.bootstrap):
+        page, page_cpu = open_page(browser, str(server.http))
         page.wait_for_selector(".link-state.live")
         page.evaluate(WATCH_TASKS_SCRIPT)
-        for view in LIVE_VIEWS:
-            measure_view(browser, page, cpu, view, figures, load_source="clients")
-            figures["events per second of clients"].append(page.evaluate(EVENT_RATE_SCRIPT))
-        figures["events that the page missed"].append(page.evaluate(LOST_EVENTS_SCRIPT))
+        for view_name in LIVE_VIEWS:
+            measure_view(
+                browser, page, page_cpu, view_name, samples_by_figure, load_source="clients"
+            )
+            samples_by_figure["events per second of clients"].append(
+                page.evaluate(EVENT_RATE_SCRIPT)
+            )
+        samples_by_figure["events that the page missed"].append(page.evaluate(LOST_EVENTS_SCRIPT))
         page.context.close()
 
 
 def measure_view(
     browser: Browser,
     page: Page,
-    cpu: PageCpu,
-    view: str,
-    figures: dict[str, list[float]],
+    page_cpu: PageCpu,
+    view_name: str,
+    samples_by_figure: dict[str, list[float]],
     *,
     load_source: str,
 ) -> None:
     """Measure one view under load: let it grow, then read the times of its tasks."""
-    page.evaluate("(view) => __page['store.js'].chooseView(view)", view)
+    page.evaluate("(view) => __page['store.js'].chooseView(view)", view_name)
     page.wait_for_timeout(FLOOD_MS)
     browser.start_tracing(page=page, categories=TRACE_CATEGORIES)
-    cpu.used_ms()
+    page_cpu.take_used_ms()
     page.evaluate("__tasks.length = 0")
     page.wait_for_timeout(FLOOD_MS)
-    figures[f"{view}, {load_source}, CPU ms per s"].append(cpu.used_ms() / FLOOD_MS * 1e3)
-    figures["longest task under load, ms"].append(page.evaluate("Math.max(0, ...__tasks)"))
-    figures["longest task under load, CPU ms"].append(longest_task_ms(browser.stop_tracing()))
+    samples_by_figure[f"{view_name}, {load_source}, CPU ms per s"].append(
+        page_cpu.take_used_ms() / FLOOD_MS * 1e3
+    )
+    samples_by_figure["longest task under load, ms"].append(
+        page.evaluate("Math.max(0, ...__tasks)")
+    )
+    samples_by_figure["longest task under load, CPU ms"].append(
+        longest_task_ms(browser.stop_tracing())
+    )
 
 
 @contextlib.contextmanager
@@ -272,7 +351,14 @@ def run_clients(bootstrap: str) -> Iterator[None]:
     """Run programs that commit transactions until the block ends."""
     from benchmarks import build
 
-    command = [str(build.go_program("load")), "soak", "--bootstrap", bootstrap, "--topic", "orders"]
+    command = [
+        str(build.build_go_program("load")),
+        "soak",
+        "--bootstrap",
+        bootstrap,
+        "--topic",
+        "orders",
+    ]
     options = ["--producers", "50", "--rate", str(CLIENTS_PER_SECOND)]
     process = subprocess.Popen(command + options, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     try:
@@ -283,24 +369,24 @@ def run_clients(bootstrap: str) -> Iterator[None]:
 
 
 def longest_task_ms(chromium_trace: bytes) -> float:
-    """CPU milliseconds of the longest task of a page's main thread, from what Chromium traced."""
-    events = json.loads(chromium_trace)["traceEvents"]
-    main_threads = {
-        (event["pid"], event["tid"])
-        for event in events
-        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
+    """Return the CPU milliseconds of the main thread's longest task, from what Chromium traced."""
+    trace_events = json.loads(chromium_trace)["traceEvents"]
+    main_thread_ids = {
+        (trace_event["pid"], trace_event["tid"])
+        for trace_event in trace_events
+        if trace_event["name"] == "thread_name" and trace_event["args"]["name"] == "CrRendererMain"
     }
-    task_us = [
-        event["tdur"]
-        for event in events
-        if event["name"] == "RunTask"
-        and event["ph"] == "X"
-        and (event["pid"], event["tid"]) in main_threads
+    task_times_us = [
+        trace_event["tdur"]
+        for trace_event in trace_events
+        if trace_event["name"] == "RunTask"
+        and trace_event["ph"] == "X"
+        and (trace_event["pid"], trace_event["tid"]) in main_thread_ids
     ]
-    return float(max(task_us)) / 1e3
+    return float(max(task_times_us)) / 1e3
 
 
-class _PageFiles(http.server.BaseHTTPRequestHandler):
+class _PageFileHandler(http.server.BaseHTTPRequestHandler):
     """The page's files beside one long trace, at one origin, as the policy of the page wants."""
 
     protocol_version = "HTTP/1.1"
@@ -308,16 +394,16 @@ class _PageFiles(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:  # the name that http.server wants
         """Serve a file of the page, or the trace."""
-        path = self.path.partition("?")[0].removeprefix("/ui/").lstrip("/") or "index.html"
-        content = served_files().get(path)
+        file_path = self.path.partition("?")[0].removeprefix("/ui/").lstrip("/") or "index.html"
+        file_content = served_files().get(file_path)
         if self.path == f"/{TRACE_FILE_NAME}":
-            content = self.trace_file.read_bytes()
-        media_type = MEDIA_TYPES.get(path.rpartition(".")[2], "application/x-ndjson")
-        self.send_response(404 if content is None else 200)
+            file_content = self.trace_file.read_bytes()
+        media_type = MEDIA_TYPES.get(file_path.rpartition(".")[2], "application/x-ndjson")
+        self.send_response(404 if file_content is None else 200)
         self.send_header("Content-Type", media_type)
-        self.send_header("Content-Length", str(len(content or b"")))
+        self.send_header("Content-Length", str(len(file_content or b"")))
         self.end_headers()
-        self.wfile.write(content or b"")
+        self.wfile.write(file_content or b"")
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -326,25 +412,28 @@ class _PageFiles(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def serve_files(trace_file: Path) -> Iterator[str]:
     """Serve the page's files and a trace; the server's URL."""
-    handler = type("_Files", (_PageFiles,), {"trace_file": trace_file})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
+    handler_class = type("_Files", (_PageFileHandler,), {"trace_file": trace_file})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler_class)
+    server_thread = threading.Thread(target=server.serve_forever, daemon=True)
+    server_thread.start()
     yield f"http://127.0.0.1:{server.server_address[1]}/"
     server.shutdown()
     server.server_close()
-    thread.join()
+    server_thread.join()
 
 
-def wheel_bytes() -> int:
-    """Bytes that the page adds to a wheel: its files, packed as a wheel packs them."""
-    archive = io.BytesIO()
-    root = resources.files("txnsim_lab.http.page")
-    with resources.as_file(root) as folder, zipfile.ZipFile(archive, "w", 8) as wheel:
-        for path in sorted(folder.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                wheel.write(path, path.relative_to(folder))
-    return len(archive.getvalue())
+def measure_wheel_bytes() -> int:
+    """Count the bytes that the page adds to a wheel: its files, packed as a wheel packs them."""
+    wheel_buffer = io.BytesIO()
+    page_files = resources.files("txnsim_lab.http.page")
+    with (
+        resources.as_file(page_files) as page_folder,
+        zipfile.ZipFile(wheel_buffer, "w", 8) as wheel,
+    ):
+        for file_path in sorted(page_folder.rglob("*")):
+            if file_path.is_file() and "__pycache__" not in file_path.parts:
+                wheel.write(file_path, file_path.relative_to(page_folder))
+    return len(wheel_buffer.getvalue())
 
 
 LISTENER_PROGRAM: Final = """
@@ -364,52 +453,61 @@ while True:
 
 
 def measure_streams(round_count: int) -> dict[str, list[float]]:
-    """CPU time of the server per event under clients at a fixed rate, with none and with ten
-    listeners, in alternation; and how much more it is with ten.
+    """Measure the CPU time of the server per event under clients at a fixed rate, with none and
+    with ten listeners, in alternation; and how much more it is with ten.
     """
-    from benchmarks.trace import serve
+    from benchmarks.trace import serve_with_recording
 
-    figures: dict[str, list[float]] = defaultdict(list)
-    with serve() as server:
-        request = urllib.request.Request(
-            f"{server.http}/api/v1/topics", data=b'{"name": "orders", "partitions": 16}'
+    samples_by_figure: dict[str, list[float]] = defaultdict(list)
+    with serve_with_recording() as server:
+        topic_request = urllib.request.Request(
+            f"{server.http_url}/api/v1/topics", data=b'{"name": "orders", "partitions": 16}'
         )
-        urllib.request.urlopen(request).close()
-        server.record("brief")
+        urllib.request.urlopen(topic_request).close()
+        server.set_level("brief")
         with run_clients(server.bootstrap):
             for round_number in range(round_count + 1):  # the first warms up
-                cpu_us = {}
-                for pages in (0, LISTENING_PAGES) if round_number % 2 else (LISTENING_PAGES, 0):
-                    cpu_us[pages] = cpu_us_with_listeners(server, pages)
-                    if round_number:
-                        figures[f"{pages} pages, CPU us per event"].append(cpu_us[pages])
-                if round_number:
-                    figures[LISTENERS_CPU_FIGURE].append(
-                        (cpu_us[LISTENING_PAGES] / cpu_us[0] - 1) * 100
+                cpu_us_by_page_count = {}
+                for page_count in (
+                    (0, LISTENING_PAGES) if round_number % 2 else (LISTENING_PAGES, 0)
+                ):
+                    cpu_us_by_page_count[page_count] = measure_cpu_us_with_listeners(
+                        server, page_count
                     )
-    return figures
+                    if round_number:
+                        samples_by_figure[f"{page_count} pages, CPU us per event"].append(
+                            cpu_us_by_page_count[page_count]
+                        )
+                if round_number:
+                    samples_by_figure[LISTENERS_CPU_FIGURE].append(
+                        (cpu_us_by_page_count[LISTENING_PAGES] / cpu_us_by_page_count[0] - 1) * 100
+                    )
+    return samples_by_figure
 
 
-def cpu_us_with_listeners(server: RecordingServer, page_count: int) -> float:
-    """CPU microseconds of the server per sent event, with ``pages`` listeners."""
-    command = [sys.executable, "-c", LISTENER_PROGRAM, server.http, str(page_count)]
-    listeners = subprocess.Popen(command) if page_count else None
+def measure_cpu_us_with_listeners(server: RecordingServer, page_count: int) -> float:
+    """Measure the server's CPU microseconds per sent event, with a listener for each page."""
+    command = [sys.executable, "-c", LISTENER_PROGRAM, server.http_url, str(page_count)]
+    listener_process = subprocess.Popen(command) if page_count else None
     try:
         time.sleep(LISTEN_S / 4)  # they are there
-        first_position, began_cpu_s = server.record("brief")["next"], cpu_seconds(server.pid)
+        first_event_index = server.set_level("brief")["next"]
+        cpu_s_before = read_cpu_s(server.pid)
         time.sleep(LISTEN_S)
-        began_cpu_s = cpu_seconds(server.pid) - began_cpu_s
-        first_position = server.record("brief")["next"] - first_position
-        assert listeners is None or listeners.poll() is None, "the listeners have ended"
+        used_cpu_s = read_cpu_s(server.pid) - cpu_s_before
+        event_count = server.set_level("brief")["next"] - first_event_index
+        assert listener_process is None or listener_process.poll() is None, (
+            "the listeners have ended"
+        )
     finally:
-        if listeners is not None:
-            listeners.kill()
-            listeners.wait()
-    return float(began_cpu_s / first_position * 1e6)
+        if listener_process is not None:
+            listener_process.kill()
+            listener_process.wait()
+    return float(used_cpu_s / event_count * 1e6)
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU seconds that all threads of a running process have used so far."""
+def read_cpu_s(pid: int) -> float:
+    """Read the CPU seconds that all threads of a running process have used so far."""
     thread_folders = Path(f"/proc/{pid}/task").iterdir()
     return (
         sum(
@@ -420,18 +518,20 @@ def cpu_seconds(pid: int) -> float:
     )
 
 
-def measure_cold_start(browser: Browser, figures: dict[str, list[float]]) -> None:
-    """The first lesson of a server that has just started. The click comes as soon as there is a
-    button, so it waits for what is not ready yet.
+def measure_cold_start(browser: Browser, samples_by_figure: dict[str, list[float]]) -> None:
+    """Measure the first lesson of a server that has just started. The click comes as soon as there
+    is a button, so it waits for what is not ready yet.
     """
     with TxnsimServer(arguments=("--ui", "--http", "0")) as server:
         page, _ = open_page(browser, str(server.http))
-        figures["lesson L1, first picture of a new server, ms"].append(first_picture_ms(page))
+        samples_by_figure["lesson L1, first picture of a new server, ms"].append(
+            measure_first_picture_ms(page)
+        )
         page.context.close()
 
 
-def first_picture_ms(page: Page) -> float:
-    """Milliseconds from a click on lesson L1 to its first text."""
+def measure_first_picture_ms(page: Page) -> float:
+    """Measure the milliseconds from a click on lesson L1 to its first text."""
     page.wait_for_selector("#lesson-L1")
     began_s = time.perf_counter()
     page.click("#lesson-L1")
@@ -439,29 +539,29 @@ def first_picture_ms(page: Page) -> float:
     return (time.perf_counter() - began_s) * 1e3
 
 
-def measure(round_count: int) -> dict[str, list[float]]:
-    """The samples of every figure, one for each round."""
-    figures: dict[str, list[float]] = defaultdict(list)
-    with chromium() as browser, TxnsimServer(arguments=("--ui", "--http", "0")) as server:
+def measure_in_browser(round_count: int) -> dict[str, list[float]]:
+    """Measure every figure once in each round; return the samples by figure."""
+    samples_by_figure: dict[str, list[float]] = defaultdict(list)
+    with run_chromium() as browser, TxnsimServer(arguments=("--ui", "--http", "0")) as server:
         for _ in range(round_count):
-            measure_cold_start(browser, figures)
-        url = str(server.http)
+            measure_cold_start(browser, samples_by_figure)
+        page_url = str(server.http)
         for round_number in range(round_count + 1):  # the first warms up
-            page, cpu = open_page(browser, url)
-            ready_ms, cpu_until_ready_ms = page.evaluate("__ready"), cpu.used_ms()
+            page, page_cpu = open_page(browser, page_url)
+            ready_ms, cpu_until_ready_ms = page.evaluate("__ready"), page_cpu.take_used_ms()
             page.wait_for_selector("#lesson-L1")
-            cpu.used_ms()
-            lesson_ms = first_picture_ms(page)
-            cpu_lesson_ms = cpu.used_ms()
+            page_cpu.take_used_ms()
+            lesson_ms = measure_first_picture_ms(page)
+            cpu_lesson_ms = page_cpu.take_used_ms()
             page.context.close()
             if round_number:
-                figures["page ready, CPU ms"].append(cpu_until_ready_ms)
-                figures["lesson L1, CPU ms of the page"].append(cpu_lesson_ms)
-                figures["page ready, ms"].append(ready_ms)
-                figures["lesson L1, first picture, ms"].append(lesson_ms)
-        measure_long_trace(browser, figures)
-        measure_live(browser, figures)
-    return figures
+                samples_by_figure["page ready, CPU ms"].append(cpu_until_ready_ms)
+                samples_by_figure["lesson L1, CPU ms of the page"].append(cpu_lesson_ms)
+                samples_by_figure["page ready, ms"].append(ready_ms)
+                samples_by_figure["lesson L1, first picture, ms"].append(lesson_ms)
+        measure_long_trace(browser, samples_by_figure)
+        measure_live(browser, samples_by_figure)
+    return samples_by_figure
 
 
 def main() -> None:
@@ -471,26 +571,26 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
-    figures: dict[str, list[float]] = {}
+    samples_by_figure: dict[str, list[float]] = {}
     if args.only in (None, "size"):
-        figures["page in the wheel, bytes"] = [float(wheel_bytes())]
+        samples_by_figure["page in the wheel, bytes"] = [float(measure_wheel_bytes())]
     if args.only in (None, "browser"):
-        figures |= measure(args.rounds)
+        samples_by_figure |= measure_in_browser(args.rounds)
     if args.only == "live":
-        live_figures: dict[str, list[float]] = defaultdict(list)
-        with chromium() as browser:
-            measure_live(browser, live_figures)
-        figures |= live_figures
+        live_samples_by_figure: dict[str, list[float]] = defaultdict(list)
+        with run_chromium() as browser:
+            measure_live(browser, live_samples_by_figure)
+        samples_by_figure |= live_samples_by_figure
     if args.only in (None, "streams"):
-        figures |= measure_streams(args.rounds)
+        samples_by_figure |= measure_streams(args.rounds)
     if args.json:
-        print(json.dumps(figures))
+        print(json.dumps(samples_by_figure))
         return
-    for name, samples in figures.items():
-        median = statistics.median(samples)
-        spread = f"{min(samples):.1f} to {max(samples):.1f}"
-        target = f"; target {TARGETS[name]:,}" if name in TARGETS else ""
-        print(f"{name:<40} {median:>10,.2f}  ({spread}{target})")
+    for figure_name, samples in samples_by_figure.items():
+        median_value = statistics.median(samples)
+        range_text = f"{min(samples):.1f} to {max(samples):.1f}"
+        target_text = f"; target {TARGETS[figure_name]:,}" if figure_name in TARGETS else ""
+        print(f"{figure_name:<40} {median_value:>10,.2f}  ({range_text}{target_text})")
 
 
 if __name__ == "__main__":

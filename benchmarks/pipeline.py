@@ -25,8 +25,15 @@ import numpy as np
 
 from benchmarks import pipeline_figures as figures
 from benchmarks import pipeline_plot
-from benchmarks.log_data import CACHE, TOPIC, GeneratedLog, Scale, large_batches, small_batches
-from benchmarks.pipeline_figures import Cost, MeasuredFigure
+from benchmarks.log_data import (
+    CACHE,
+    TOPIC,
+    GeneratedLog,
+    Scale,
+    make_large_batches_log,
+    make_small_batches_log,
+)
+from benchmarks.pipeline_figures import MeasuredFigure, SearchCost
 from benchmarks.pipeline_search import CORES, JudgedTransaction, search_in_process
 from tests.support.apache_kafka import java_command, kafka_libs
 from txnsim.storage import names
@@ -48,17 +55,17 @@ DUMP_TOOL: Final = "org.apache.kafka.tools.DumpLogSegments"
 DUMP_BYTES: Final = 49_000_000
 LARGE_BYTES: Final = 1_000_000_000
 KERNEL_BYTES: Final = 256 << 20
-DUMPED: Final = (
+DUMPED_COLUMNS: Final = (
     *("base_offset", "last_offset", "records", "base_sequence", "producer_id", "producer_epoch"),
     *("leader_epoch", "is_transactional", "is_control", "has_delete_horizon", "position"),
     *("max_timestamp_ms", "size_bytes", "codec", "crc"),
 )
 """The columns with what kafka-dump-log prints of a batch."""
 SIZES_MB: Final = (100, 200, 500, 1_000, 2_000, 4_000)
-QUICK: Final = Scale(transactions=20_000, segment_bytes=10_000_000)
+QUICK_SCALE: Final = Scale(transactions=20_000, segment_bytes=10_000_000)
 QUICK_SIZES_MB: Final = (50, 100, 200, 400)
-PAGE: Final = Path(__file__).resolve().parent / "README.md"
-PLOT: Final = PAGE.parent.parent / "docs" / "plots" / "pipeline-cost.svg"
+PAGE_FILE: Final = Path(__file__).resolve().parent / "README.md"
+PLOT_FILE: Final = PAGE_FILE.parent.parent / "docs" / "plots" / "pipeline-cost.svg"
 _LIMIT_S: Final = 300.0
 
 
@@ -75,47 +82,55 @@ class PipelineResult(msgspec.Struct, frozen=True, kw_only=True):
     batches: int
     transactions: int
     rows: tuple[MeasuredFigure, ...]
-    costs: tuple[Cost, ...]
+    costs: tuple[SearchCost, ...]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure; 1 when an answer was wrong. A missed target is a result."""
-    options = _parser().parse_args(arguments)
+    options = _make_parser().parse_args(arguments)
     load_average = os.getloadavg()[0]
     _say("making log directories (once; two gigabytes take half a minute)")
-    small_log = small_batches(QUICK if options.quick else Scale())
-    large_log = large_batches(LARGE_BYTES // 4 if options.quick else LARGE_BYTES)
+    small_log = make_small_batches_log(QUICK_SCALE if options.quick else Scale())
+    large_log = make_large_batches_log(LARGE_BYTES // 4 if options.quick else LARGE_BYTES)
     round_count = options.rounds or (1 if options.quick else 3)
-    run = _Run(small_log, large_log)
+    pipeline_run = _PipelineRun(small_log, large_log)
     try:
-        run.start(round_count)
+        pipeline_run.measure_searches_and_start_spark(round_count)
         for round_number in range(1, round_count + 1):
-            run.round(round_number)
-        costs = run.measure_costs(QUICK_SIZES_MB if options.quick else SIZES_MB)
-    except WrongAnswerError as failure:
-        print(failure, file=sys.stderr)
+            pipeline_run.measure_round(round_number)
+        search_costs = pipeline_run.measure_costs(QUICK_SIZES_MB if options.quick else SIZES_MB)
+    except WrongAnswerError as wrong_answer:
+        print(wrong_answer, file=sys.stderr)
         return 1
     finally:
-        run.stop()
-    result = PipelineResult(
+        pipeline_run.stop()
+    pipeline_result = PipelineResult(
         load_average=round(load_average, 1),
         log_bytes=small_log.bytes,
         batches=small_log.batches,
         transactions=small_log.transactions,
-        rows=tuple(figures.rows(run.samples)),
-        costs=tuple(costs),
+        rows=tuple(figures.judge_figures(pipeline_run.samples)),
+        costs=tuple(search_costs),
     )
     if options.write:
-        PLOT.parent.mkdir(parents=True, exist_ok=True)
-        PLOT.write_bytes(pipeline_plot.svg(costs))
-        PAGE.write_text(
-            figures.replace_section(PAGE.read_text("utf-8"), _page_section(result)), "utf-8"
+        PLOT_FILE.parent.mkdir(parents=True, exist_ok=True)
+        PLOT_FILE.write_bytes(pipeline_plot.draw_costs_svg(search_costs))
+        PAGE_FILE.write_text(
+            figures.replace_section(
+                PAGE_FILE.read_text("utf-8"), _make_page_section(pipeline_result)
+            ),
+            "utf-8",
         )
-    print(msgspec.json.encode(result).decode() if options.json else _text(result), end="")
+    print(
+        msgspec.json.encode(pipeline_result).decode()
+        if options.json
+        else _to_text(pipeline_result),
+        end="",
+    )
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.pipeline",
         description="Time the pipeline on log directories (see benchmarks/README.md).",
@@ -133,7 +148,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-class _Run:
+class _PipelineRun:
     """One run: a Spark session, and the samples measured in it."""
 
     def __init__(self, small_log: GeneratedLog, large_log: GeneratedLog) -> None:
@@ -142,24 +157,24 @@ class _Run:
         self._spark: SparkSession | None = None
         self.samples: dict[str, list[float]] = defaultdict(list)
 
-    def start(self, repeat_count: int) -> None:
-        """The search, in a process of its own: first with nothing warmed up, then again. After that
-        the session of all else.
+    def measure_searches_and_start_spark(self, repeat_count: int) -> None:
+        """Measure the search in a process of its own: first with nothing warmed up, then again.
+        After that the session of all else.
         """
         _say("searching for hanging transactions")
         search_run = search_in_process(
             [Path(self._small_log.directory)], repeat_count=1 + repeat_count
         )
         (search_result,) = search_run.directories
-        self._check(search_result.transactions)
-        self._note(figures.SESSION_KEY, search_run.session_seconds)
-        self._note(figures.FIRST_SEARCH_KEY, search_result.seconds[0])
+        self._check_answer(search_result.transactions)
+        self._record_sample(figures.SESSION_KEY, search_run.session_seconds)
+        self._record_sample(figures.FIRST_SEARCH_KEY, search_result.seconds[0])
         for seconds in search_result.seconds[1:]:
-            self._note(figures.SEARCH_KEY, seconds)
-        self._note(figures.WORKER_KEY, search_result.worker_mb)
+            self._record_sample(figures.SEARCH_KEY, seconds)
+        self._record_sample(figures.WORKER_KEY, search_result.worker_mb)
         _say("starting Spark")
         self._spark = spark_session(f"local[{CORES}]", config={"spark.driver.memory": "1g"})
-        for table, columns in (("fragments", None), ("batches", DUMPED), ("batches", None)):
+        for table, columns in (("fragments", None), ("batches", DUMPED_COLUMNS), ("batches", None)):
             self._read_all(
                 self._small_log, table, columns
             )  # workers are there, the JVM has compiled
@@ -169,19 +184,25 @@ class _Run:
         if self._spark is not None:
             self._spark.stop()
 
-    def round(self, round_number: int) -> None:
+    def measure_round(self, round_number: int) -> None:
         """Measure every part once; each round begins with another part."""
-        measurements = [self._dump, self._tables, self._kernel, self._large_batches]
+        measurements = [
+            self._measure_dump,
+            self._measure_tables,
+            self._measure_kernel,
+            self._measure_large_batches,
+        ]
         first_index = round_number % len(measurements)
         for measure in measurements[first_index:] + measurements[:first_index]:
-            _say(f"round {round_number}: {measure.__name__.strip('_').replace('_', ' ')}")
+            part_name = measure.__name__.removeprefix("_measure_").replace("_", " ")
+            _say(f"round {round_number}: {part_name}")
             measure()
 
-    def measure_costs(self, sizes_mb: Sequence[int]) -> list[Cost]:
-        """The costs of searches over logs of these sizes."""
+    def measure_costs(self, sizes_mb: Sequence[int]) -> list[SearchCost]:
+        """Measure searches over logs of these sizes."""
         _say(f"searching logs of {', '.join(map(str, sizes_mb))} MB")
         directories_and_sizes = [
-            link_part(self._small_log, size_mb * 1_000_000) for size_mb in sizes_mb
+            link_log_part(self._small_log, size_mb * 1_000_000) for size_mb in sizes_mb
         ]
         search_run = search_in_process(
             [directory for directory, _ in directories_and_sizes], repeat_count=2
@@ -189,120 +210,147 @@ class _Run:
         for directory, _ in directories_and_sizes:
             shutil.rmtree(directory)
         return [
-            Cost(bytes=size, seconds=min(search.seconds), worker_mb=search.worker_mb)
-            for (_, size), search in zip(directories_and_sizes, search_run.directories, strict=True)
+            SearchCost(
+                bytes=size_bytes,
+                seconds=min(directory_search.seconds),
+                worker_mb=directory_search.worker_mb,
+            )
+            for (_, size_bytes), directory_search in zip(
+                directories_and_sizes, search_run.directories, strict=True
+            )
         ]
 
-    def _note(self, key: str, value: float) -> None:
+    def _record_sample(self, key: str, value: float) -> None:
         self.samples[key].append(value)
         _say(f"  {key}: {value:,.2f}")
 
     # The parts of a round
 
-    def _dump(self) -> None:
-        paths = _segments(self._small_log, TOPIC)
-        path_count = -(-DUMP_BYTES // paths[0].stat().st_size)
-        tiny_file = CACHE / names.Suffix.LOG.file_name(0)
-        with paths[0].open("rb") as file:
-            tiny_file.write_bytes(file.read(_WHOLE_BATCHES))
-        start_only_s = _time_work(partial(_dump_log, [tiny_file]))
-        dump_s = _time_work(partial(_dump_log, paths[:path_count]))
-        seconds = figures.without_start(dump_s, start_only_s)
-        size_bytes = sum(path.stat().st_size for path in paths[:path_count])
-        self._note(figures.DUMP_KEY, figures.mb_per_s(size_bytes, seconds))
+    def _measure_dump(self) -> None:
+        segment_paths = _segment_paths(self._small_log, TOPIC)
+        path_count = -(-DUMP_BYTES // segment_paths[0].stat().st_size)
+        tiny_segment = CACHE / names.Suffix.LOG.file_name(0)
+        with segment_paths[0].open("rb") as file:
+            tiny_segment.write_bytes(file.read(_WHOLE_BATCHES_BYTES))
+        start_only_s = _time_work(partial(_dump_log, [tiny_segment]))
+        dump_s = _time_work(partial(_dump_log, segment_paths[:path_count]))
+        dump_only_s = figures.subtract_start(dump_s, start_only_s)
+        size_bytes = sum(segment_path.stat().st_size for segment_path in segment_paths[:path_count])
+        self._record_sample(figures.DUMP_KEY, figures.mb_per_s(size_bytes, dump_only_s))
 
-    def _tables(self) -> None:
+    def _measure_tables(self) -> None:
         for key, table, columns in (
             (figures.FRAGMENTS_KEY, "fragments", None),
-            (figures.BATCHES_KEY, "batches", DUMPED),
+            (figures.BATCHES_KEY, "batches", DUMPED_COLUMNS),
             (figures.WHOLE_BATCHES_KEY, "batches", None),
         ):
             seconds = _time_work(partial(self._read_all, self._small_log, table, columns))
-            self._note(key, figures.mb_per_s(self._small_log.bytes, seconds, core_count=CORES))
+            self._record_sample(
+                key, figures.mb_per_s(self._small_log.bytes, seconds, core_count=CORES)
+            )
 
-    def _kernel(self) -> None:
-        data = _read_into_memory(self._small_log)
-        for key, scan in (
+    def _measure_kernel(self) -> None:
+        log_bytes = _read_into_memory(self._small_log)
+        for key, scan_bytes in (
             (figures.KERNEL_KEY, _scan_fragments),
             (figures.KERNEL_BATCHES_KEY, _scan_batches),
         ):
-            scan(data[: 1 << 20])  # compiled now, if it was not
-            self._note(key, figures.mb_per_s(len(data), _time_work(partial(scan, data))))
-        paths = _segments(self._small_log, TOPIC)
-        seconds = sum(_time_work(partial(_walk_segment, path)) for path in paths)
-        self._note(figures.WALK_KEY, figures.mb_per_s(self._small_log.bytes, seconds))
-
-    def _large_batches(self) -> None:
-        (path,) = _segments(self._large_log, "")
-        _read_file(path)  # into the page cache
-        self._note(
-            figures.LARGE_READ_KEY,
-            figures.mb_per_s(self._large_log.bytes, _time_work(lambda: _read_file(path))),
+            scan_bytes(log_bytes[: 1 << 20])  # compiled now, if it was not
+            self._record_sample(
+                key, figures.mb_per_s(len(log_bytes), _time_work(partial(scan_bytes, log_bytes)))
+            )
+        segment_paths = _segment_paths(self._small_log, TOPIC)
+        seconds = sum(
+            _time_work(partial(_walk_segment, segment_path)) for segment_path in segment_paths
         )
-        seconds = _time_work(lambda: _walk_segment(path))
-        self._note(figures.LARGE_WALK_KEY, figures.mb_per_s(self._large_log.bytes, seconds))
+        self._record_sample(figures.WALK_KEY, figures.mb_per_s(self._small_log.bytes, seconds))
+
+    def _measure_large_batches(self) -> None:
+        (segment_path,) = _segment_paths(self._large_log, "")
+        _read_file(segment_path)  # into the page cache
+        self._record_sample(
+            figures.LARGE_READ_KEY,
+            figures.mb_per_s(self._large_log.bytes, _time_work(lambda: _read_file(segment_path))),
+        )
+        seconds = _time_work(lambda: _walk_segment(segment_path))
+        self._record_sample(
+            figures.LARGE_WALK_KEY, figures.mb_per_s(self._large_log.bytes, seconds)
+        )
         seconds = _time_work(lambda: self._read_all(self._large_log, "fragments"))
-        self._note(figures.LARGE_SPARK_KEY, figures.mb_per_s(self._large_log.bytes, seconds))
+        self._record_sample(
+            figures.LARGE_SPARK_KEY, figures.mb_per_s(self._large_log.bytes, seconds)
+        )
 
     # What is timed
 
     def _read_all(
-        self, log: GeneratedLog, table_name: str, columns: Sequence[str] | None = None
+        self,
+        generated_log: GeneratedLog,
+        table_name: str,
+        column_names: Sequence[str] | None = None,
     ) -> None:
         assert self._spark is not None
         reader = self._spark.read.format("kafka_log").options(table=table_name, checkCrc="false")
-        if columns is not None:
+        if column_names is not None:
             type_by_column = {column.name: column.type for column in TABLES[table_name].columns}
-            reader = reader.schema(", ".join(f"{name} {type_by_column[name]}" for name in columns))
-        frame = reader.option("topics", _topic(log)).load(log.directory)
-        frame.write.format("noop").mode("overwrite").save()
+            reader = reader.schema(
+                ", ".join(f"{name} {type_by_column[name]}" for name in column_names)
+            )
+        log_frame = reader.option("topics", _topic_of_log(generated_log)).load(
+            generated_log.directory
+        )
+        log_frame.write.format("noop").mode("overwrite").save()
 
-    def _check(self, transactions: Sequence[JudgedTransaction]) -> None:
+    def _check_answer(self, judged_transactions: Sequence[JudgedTransaction]) -> None:
         expected_transactions = {
             JudgedTransaction(
-                stray.partition,
-                stray.producer_id,
-                stray.start_offset,
-                "hanging" if stray.is_hanging else "alive",
+                unended_transaction.partition,
+                unended_transaction.producer_id,
+                unended_transaction.start_offset,
+                "hanging" if unended_transaction.is_hanging else "alive",
             )
-            for stray in self._small_log.strays
+            for unended_transaction in self._small_log.strays
         }
-        if {*transactions} != expected_transactions:
+        if {*judged_transactions} != expected_transactions:
             missed_transactions, invented_transactions = (
-                sorted(expected_transactions - {*transactions}),
-                sorted({*transactions} - expected_transactions),
+                sorted(expected_transactions - {*judged_transactions}),
+                sorted({*judged_transactions} - expected_transactions),
             )
             raise WrongAnswerError(
                 f"not found: {missed_transactions}; not there: {invented_transactions}"
             )
 
 
-_WHOLE_BATCHES: Final = 90 * 10
+_WHOLE_BATCHES_BYTES: Final = 90 * 10
 """Bytes of the first batches of a segment."""
 
 
-def _time_work(work: Callable[[], object]) -> float:
+def _time_work(do_work: Callable[[], object]) -> float:
     began_s = time.perf_counter()
-    work()
+    do_work()
     return time.perf_counter() - began_s
 
 
-def _topic(log: GeneratedLog) -> str:
-    return _segments(log, "")[0].parent.name.rpartition("-")[0] if not log.strays else TOPIC
+def _topic_of_log(generated_log: GeneratedLog) -> str:
+    return (
+        _segment_paths(generated_log, "")[0].parent.name.rpartition("-")[0]
+        if not generated_log.strays
+        else TOPIC
+    )
 
 
-def _segments(log: GeneratedLog, topic: str) -> list[Path]:
-    return sorted(Path(log.directory).glob(f"{topic}*-*/*{names.Suffix.LOG}"))
+def _segment_paths(generated_log: GeneratedLog, topic: str) -> list[Path]:
+    return sorted(Path(generated_log.directory).glob(f"{topic}*-*/*{names.Suffix.LOG}"))
 
 
-def _dump_log(paths: Sequence[Path]) -> None:
+def _dump_log(segment_paths: Sequence[Path]) -> None:
     """Run Kafka's DumpLogSegments as kafka-run-class.sh does, without its output."""
     java_options = ("-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
     command = [
         *java_command(kafka_libs(), options=java_options),
         DUMP_TOOL,
         "--files",
-        ",".join(map(str, paths)),
+        ",".join(map(str, segment_paths)),
     ]
     subprocess.run(
         command,
@@ -317,47 +365,47 @@ def _dump_log(paths: Sequence[Path]) -> None:
 # Without Spark
 
 
-def _read_into_memory(log: GeneratedLog) -> np.ndarray:
-    contents, byte_count = [], 0
-    for path in _segments(log, TOPIC):
-        contents.append(np.fromfile(path, dtype=np.uint8))
-        byte_count += len(contents[-1])
+def _read_into_memory(generated_log: GeneratedLog) -> np.ndarray:
+    segment_contents, byte_count = [], 0
+    for segment_path in _segment_paths(generated_log, TOPIC):
+        segment_contents.append(np.fromfile(segment_path, dtype=np.uint8))
+        byte_count += len(segment_contents[-1])
         if byte_count >= KERNEL_BYTES:
             break
-    return np.concatenate(contents)
+    return np.concatenate(segment_contents)
 
 
-def _scan_batches(data: np.ndarray) -> None:
-    rows = np.empty((kernel.BATCH_COLUMNS, 1 << 16), dtype=np.int64)
+def _scan_batches(log_bytes: np.ndarray) -> None:
+    batch_table = np.empty((kernel.BATCH_COLUMNS, 1 << 16), dtype=np.int64)
     position, stop_reason = 0, kernel.TABLE_FULL
     while stop_reason == kernel.TABLE_FULL:
         _, position, stop_reason = kernel.scan_batches(
-            data, position, len(data), len(data), 0, rows, 0
+            log_bytes, position, len(log_bytes), len(log_bytes), 0, batch_table, 0
         )
 
 
-def _scan_fragments(data: np.ndarray) -> None:
-    slots = np.full(1 << 17, -1, dtype=np.int64)
-    fragments = np.empty((1 << 16, fk.FRAGMENT_COLUMNS), dtype=np.int64)
-    endings = np.empty((fk.ENDING_COLUMNS, 1 << 16), dtype=np.int64)
+def _scan_fragments(log_bytes: np.ndarray) -> None:
+    producer_slots = np.full(1 << 17, -1, dtype=np.int64)
+    fragment_table = np.empty((1 << 16, fk.FRAGMENT_COLUMNS), dtype=np.int64)
+    ending_table = np.empty((fk.ENDING_COLUMNS, 1 << 16), dtype=np.int64)
     file_state = np.array([0, -1], dtype=np.int64)
     position, fragment_count, stop_reason = 0, 0, kernel.TABLE_FULL
     while stop_reason == kernel.TABLE_FULL:
         fragment_count, _, position, stop_reason = fk.scan_fragments(
-            data,
+            log_bytes,
             position,
-            len(data),
-            len(data),
-            slots,
-            fragments,
+            len(log_bytes),
+            len(log_bytes),
+            producer_slots,
+            fragment_table,
             fragment_count,
-            endings,
+            ending_table,
             file_state,
         )
 
 
-def _walk_segment(path: Path) -> None:
-    for _ in fragment_rows(path, on_damage=_fail_on_damage):
+def _walk_segment(segment_path: Path) -> None:
+    for _ in fragment_rows(segment_path, on_damage=_fail_on_damage):
         pass
 
 
@@ -366,67 +414,72 @@ def _fail_on_damage(damage: SegmentDamage) -> None:
 
 
 def _read_file(path: Path) -> None:
-    """As fast as Python reads a file: into memory that is used again."""
+    """Read a file as fast as Python does: into memory that is used again."""
     buffer = bytearray(PIECE_BYTES)
-    with path.open("rb", buffering=0) as file:
-        while file.readinto(buffer):
+    with path.open("rb", buffering=0) as input_file:
+        while input_file.readinto(buffer):
             pass
 
 
 # Logs of other sizes
 
 
-def link_part(log: GeneratedLog, size: int) -> tuple[Path, int]:
+def link_log_part(generated_log: GeneratedLog, size_bytes: int) -> tuple[Path, int]:
     """Make a directory with about ``size`` bytes of the topic, repeated if it is too small.
 
     Files are linked, not copied: the first segments of all partitions first.
     """
-    directory = CACHE / f"part-{size}"
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir()
+    part_directory = CACHE / f"part-{size_bytes}"
+    shutil.rmtree(part_directory, ignore_errors=True)
+    part_directory.mkdir()
     recovery_points: dict[TopicPartition, int] = {}
-    linked_bytes = 0
-    for copy_number, path in _paths_by_segment(log):
-        if linked_bytes >= size:
+    linked_byte_count = 0
+    for copy_number, segment_path in _iterate_segment_paths(generated_log):
+        if linked_byte_count >= size_bytes:
             break
-        folder = directory / path.parent.name.replace(TOPIC, f"{TOPIC}{copy_number or ''}")
-        folder.mkdir(exist_ok=True)
-        for file in (path, path.with_suffix(names.Suffix.INDEX)):
-            os.link(file, folder / file.name)
-        partition = names.topic_partition_of(folder.name)
-        assert partition is not None
-        recovery_points[partition] = int(path.stem)
-        linked_bytes += path.stat().st_size
-    (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(recovery_points))
-    return directory, linked_bytes
+        replica_folder = part_directory / segment_path.parent.name.replace(
+            TOPIC, f"{TOPIC}{copy_number or ''}"
+        )
+        replica_folder.mkdir(exist_ok=True)
+        for file_path in (segment_path, segment_path.with_suffix(names.Suffix.INDEX)):
+            os.link(file_path, replica_folder / file_path.name)
+        topic_partition = names.topic_partition_of(replica_folder.name)
+        assert topic_partition is not None
+        recovery_points[topic_partition] = int(segment_path.stem)
+        linked_byte_count += segment_path.stat().st_size
+    (part_directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(recovery_points))
+    return part_directory, linked_byte_count
 
 
-def _paths_by_segment(log: GeneratedLog) -> Iterator[tuple[int, Path]]:
+def _iterate_segment_paths(generated_log: GeneratedLog) -> Iterator[tuple[int, Path]]:
     paths_by_replica: dict[Path, list[Path]] = defaultdict(list)
-    for path in _segments(log, TOPIC):
-        paths_by_replica[path.parent].append(path)
+    for segment_path in _segment_paths(generated_log, TOPIC):
+        paths_by_replica[segment_path.parent].append(segment_path)
     copy_number = 0
     while True:
         for segment_number in range(max(map(len, paths_by_replica.values()))):
-            for paths in paths_by_replica.values():
+            for segment_paths in paths_by_replica.values():
                 yield from (
-                    (copy_number, path) for path in paths[segment_number : segment_number + 1]
+                    (copy_number, segment_path)
+                    for segment_path in segment_paths[segment_number : segment_number + 1]
                 )
         copy_number += 1
 
 
-def _page_section(result: PipelineResult) -> str:
-    """The figures with their circumstances, for the page."""
-    today = time.strftime("%-d %B %Y")
-    plot = "![Seconds and memory over the size of the log](../docs/plots/pipeline-cost.svg)"
-    return f"{today}, {os.cpu_count()} cores. {_text(result)}\n{plot}"
+def _make_page_section(pipeline_result: PipelineResult) -> str:
+    """Write the figures with their circumstances, for the page."""
+    date_text = time.strftime("%-d %B %Y")
+    plot_link = "![Seconds and memory over the size of the log](../docs/plots/pipeline-cost.svg)"
+    return f"{date_text}, {os.cpu_count()} cores. {_to_text(pipeline_result)}\n{plot_link}"
 
 
-def _text(result: PipelineResult) -> str:
+def _to_text(pipeline_result: PipelineResult) -> str:
     return (
-        f"{result.log_bytes / 1e9:.1f} GB of log, {result.batches:,} batches,"
-        f" {result.transactions:,} transactions; load average before: {result.load_average}\n\n"
-        f"{figures.table(result.rows)}\n{figures.cost_table(result.costs)}"
+        f"{pipeline_result.log_bytes / 1e9:.1f} GB of log, {pipeline_result.batches:,} batches,"
+        f" {pipeline_result.transactions:,} transactions;"
+        f" load average before: {pipeline_result.load_average}\n\n"
+        f"{figures.format_table(pipeline_result.rows)}\n"
+        f"{figures.format_cost_table(pipeline_result.costs)}"
     )
 
 

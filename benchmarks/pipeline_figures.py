@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.report import Spread, number_text, spread
+from benchmarks.report import Spread, number_text, spread_of
 
 BYTES_PER_MEGABYTE: Final = 1e6
 
@@ -31,7 +31,7 @@ SEARCH_KEY: Final = "search"
 WORKER_KEY: Final = "worker"
 
 
-class Goal(msgspec.Struct, frozen=True, kw_only=True):
+class FigureGoal(msgspec.Struct, frozen=True, kw_only=True):
     """The bound of a figure: a least ratio, a least value or an upper limit."""
 
     ratio_min: float | None = None
@@ -40,7 +40,7 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The bound as the table shows it."""
+        """Write the bound as the table shows it."""
         if self.ratio_min is not None:
             return f"≥ {self.ratio_min:g}×"
         return f"≥ {self.least:g}" if self.least is not None else f"< {self.below:g}"
@@ -54,7 +54,7 @@ class PipelineFigure(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     against: str | None = None
     """Key of the figure that it is compared with."""
-    goal: Goal | None = None
+    goal: FigureGoal | None = None
 
 
 class MeasuredFigure(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,14 +78,14 @@ FIGURES: Final = (
         title="table fragments in Spark",
         unit="MB/s per core",
         against=DUMP_KEY,
-        goal=Goal(ratio_min=20.0),
+        goal=FigureGoal(ratio_min=20.0),
     ),
     PipelineFigure(
         key=BATCHES_KEY,
         title="table batches in Spark, what kafka-dump-log prints",
         unit="MB/s per core",
         against=DUMP_KEY,
-        goal=Goal(ratio_min=8.0),
+        goal=FigureGoal(ratio_min=8.0),
     ),
     PipelineFigure(
         key=WHOLE_BATCHES_KEY,
@@ -97,13 +97,13 @@ FIGURES: Final = (
         key=KERNEL_KEY,
         title="kernel alone, fragments",
         unit="MB/s per core",
-        goal=Goal(least=500.0),
+        goal=FigureGoal(least=500.0),
     ),
     PipelineFigure(
         key=KERNEL_BATCHES_KEY,
         title="kernel alone, a row per batch",
         unit="MB/s per core",
-        goal=Goal(least=500.0),
+        goal=FigureGoal(least=500.0),
     ),
     PipelineFigure(
         key=WALK_KEY, title="walk over files, fragments, without Spark", unit="MB/s per core"
@@ -114,7 +114,7 @@ FIGURES: Final = (
         title="64 kB batches: walking over it, fragments",
         unit="MB/s",
         against=LARGE_READ_KEY,
-        goal=Goal(ratio_min=0.9),
+        goal=FigureGoal(ratio_min=0.9),
     ),
     PipelineFigure(
         key=LARGE_SPARK_KEY, title="64 kB batches: table fragments in Spark", unit="MB/s"
@@ -124,23 +124,23 @@ FIGURES: Final = (
         key=FIRST_SEARCH_KEY,
         title="find-hanging, right after the session's start",
         unit="s",
-        goal=Goal(below=10.0),
+        goal=FigureGoal(below=10.0),
     ),
     PipelineFigure(key=SEARCH_KEY, title="find-hanging, again", unit="s"),
     PipelineFigure(key=WORKER_KEY, title="largest memory of a Python worker", unit="MB"),
 )
 
-Samples = Mapping[str, Sequence[float]]
+SamplesByFigure = Mapping[str, Sequence[float]]
 """Key -> one value per round."""
 
 
-def mb_per_s(size: int, seconds: float, *, core_count: int = 1) -> float:
-    """Megabytes per second (and core)."""
-    return size / BYTES_PER_MEGABYTE / seconds / core_count
+def mb_per_s(size_bytes: int, seconds: float, *, core_count: int = 1) -> float:
+    """Return megabytes per second (and core)."""
+    return size_bytes / BYTES_PER_MEGABYTE / seconds / core_count
 
 
-def without_start(total_s: float, start_s: float) -> float:
-    """Seconds of work of a process that needs ``start_s`` for doing next to nothing.
+def subtract_start(total_s: float, start_s: float) -> float:
+    """Return the seconds of work of a process that needs ``start_s`` for doing next to nothing.
 
     Raises:
         ValueError: Nothing is left: the work was too little to be measured.
@@ -152,63 +152,65 @@ def without_start(total_s: float, start_s: float) -> float:
     return total_s - start_s
 
 
-def rows(samples: Samples) -> list[MeasuredFigure]:
-    """A row for each figure that has samples."""
+def judge_figures(samples_by_figure: SamplesByFigure) -> list[MeasuredFigure]:
+    """Judge each figure that has samples, in the order of ``FIGURES``."""
     measured_figures = []
     for figure in FIGURES:
-        if not samples.get(figure.key):
+        if not samples_by_figure.get(figure.key):
             continue
-        own_spread = spread(samples[figure.key])
-        ratio = _ratio(figure, own_spread, samples)
+        figure_spread = spread_of(samples_by_figure[figure.key])
+        ratio = _ratio_to_baseline(figure, figure_spread, samples_by_figure)
         measured_figures.append(
             MeasuredFigure(
                 figure=figure,
-                spread=own_spread,
+                spread=figure_spread,
                 ratio=ratio,
-                met=_verdict(figure, own_spread.median, ratio),
+                met=_meets_goal(figure, figure_spread.median, ratio),
             )
         )
     return measured_figures
 
 
-def _ratio(figure: PipelineFigure, own_spread: Spread, samples: Samples) -> float | None:
-    baseline = samples.get(figure.against) if figure.against is not None else None
-    return own_spread.median / spread(baseline).median if baseline else None
+def _ratio_to_baseline(
+    figure: PipelineFigure, figure_spread: Spread, samples_by_figure: SamplesByFigure
+) -> float | None:
+    baseline_samples = samples_by_figure.get(figure.against) if figure.against is not None else None
+    return figure_spread.median / spread_of(baseline_samples).median if baseline_samples else None
 
 
-def _verdict(figure: PipelineFigure, value: float, ratio: float | None) -> bool | None:
+def _meets_goal(figure: PipelineFigure, median: float, ratio: float | None) -> bool | None:
     goal = figure.goal
     if goal is None:
         return None
     if goal.ratio_min is not None:
         return None if ratio is None else ratio >= goal.ratio_min
     if goal.least is not None:
-        return value >= goal.least
-    return goal.below is not None and value < goal.below
+        return median >= goal.least
+    return goal.below is not None and median < goal.below
 
 
-_MARKS: Final = {None: "", True: "met", False: "MISSED"}
+_VERDICT_BY_MET: Final = {None: "", True: "met", False: "MISSED"}
 
 
-def table(rows: Sequence[MeasuredFigure]) -> str:
-    """A table in Markdown, for people and for the page alike."""
-    lines = ["| figure | unit | median (range) | × | target | |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        ratio_text = "" if row.ratio is None else f"{row.ratio:.3g}"
-        goal_text = "" if row.figure.goal is None else row.figure.goal.text
-        cells = (
-            row.figure.title,
-            row.figure.unit,
-            _text(row.spread),
+def format_table(measured_figures: Sequence[MeasuredFigure]) -> str:
+    """Write a table in Markdown, for people and for the page alike."""
+    table_lines = ["| figure | unit | median (range) | × | target | |", "|---|---|---|---|---|---|"]
+    for measured_figure in measured_figures:
+        ratio_text = "" if measured_figure.ratio is None else f"{measured_figure.ratio:.3g}"
+        goal_text = "" if measured_figure.figure.goal is None else measured_figure.figure.goal.text
+        row_cells = (
+            measured_figure.figure.title,
+            measured_figure.figure.unit,
+            _spread_text(measured_figure.spread),
             ratio_text,
             goal_text,
-            _MARKS[row.met],
+            _VERDICT_BY_MET[measured_figure.met],
         )
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        table_lines.append("| " + " | ".join(row_cells) + " |")
+    return "\n".join(table_lines) + "\n"
 
 
-def _text(spread: Spread) -> str:
+def _spread_text(spread: Spread) -> str:
     if len(spread.samples) == 1:
         return number_text(spread.median)
     return f"{number_text(spread.median)} ({number_text(spread.least)}–{number_text(spread.most)})"
@@ -218,23 +220,23 @@ _BEGIN: Final = "<!-- measured: python -m benchmarks.pipeline --write -->\n"
 _END: Final = "<!-- end of what was measured -->\n"
 
 
-def replace_section(page: str, section: str) -> str:
-    """A page with what was measured in its place.
+def replace_section(page_text: str, section_text: str) -> str:
+    """Return a page with what was measured in its place.
 
     Raises:
         ValueError: The page has no place for it.
     """
-    head, begin, tail_text = page.partition(_BEGIN)
-    _, end, tail = tail_text.partition(_END)
-    if not begin or not end:
+    text_before, begin_mark, text_from_section = page_text.partition(_BEGIN)
+    _, end_mark, text_after = text_from_section.partition(_END)
+    if not begin_mark or not end_mark:
         raise ValueError("the page has no place for what was measured")
-    return f"{head}{begin}\n{section.rstrip()}\n\n{end}{tail}"
+    return f"{text_before}{begin_mark}\n{section_text.rstrip()}\n\n{end_mark}{text_after}"
 
 
 # Cost against size
 
 
-class Cost(msgspec.Struct, frozen=True, kw_only=True):
+class SearchCost(msgspec.Struct, frozen=True, kw_only=True):
     """What a search of a log of this size costs."""
 
     bytes: int
@@ -243,12 +245,12 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """Largest memory of a Python worker during it."""
 
 
-def cost_table(costs: Sequence[Cost]) -> str:
-    """A table in Markdown."""
-    lines = ["| log | seconds | MB/s | largest worker |", "|---|---|---|---|"]
+def format_cost_table(costs: Sequence[SearchCost]) -> str:
+    """Write the costs as a table in Markdown, with a row for each size."""
+    table_lines = ["| log | seconds | MB/s | largest worker |", "|---|---|---|---|"]
     for cost in costs:
-        lines.append(
+        table_lines.append(
             f"| {cost.bytes / BYTES_PER_MEGABYTE:,.0f} MB | {number_text(cost.seconds)} |"
             f" {mb_per_s(cost.bytes, cost.seconds):,.0f} | {cost.worker_mb:,.0f} MB |"
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join(table_lines) + "\n"

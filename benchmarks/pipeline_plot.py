@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
-from benchmarks.pipeline_figures import BYTES_PER_MEGABYTE, Cost
+from benchmarks.pipeline_figures import BYTES_PER_MEGABYTE, SearchCost
 
 
-def svg(costs: Sequence[Cost]) -> bytes:
-    """Seconds and memory over the size of the log."""
+def draw_costs_svg(costs: Sequence[SearchCost]) -> bytes:
+    """Draw seconds and memory over the size of the log."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -30,6 +30,6 @@ def svg(costs: Sequence[Cost]) -> bytes:
             axes.set_xlim(left=0)
             axes.set_ylim(bottom=0)
             axes.grid(alpha=0.3)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return buffer.getvalue()
+        svg_buffer = io.BytesIO()
+        figure.savefig(svg_buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return svg_buffer.getvalue()

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.worker_memory import forget_peaks, largest_mb
+from benchmarks.worker_memory import forget_peaks, largest_worker_mb
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.session import SHORT_SESSION_CONFIG, spark_session
 
@@ -67,13 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("directories", nargs="+", type=Path)
     options = parser.parse_args(arguments)
     began_s = time.perf_counter()
-    config = {**SHORT_SESSION_CONFIG, "spark.driver.memory": "1g"}
-    spark = spark_session(f"local[{CORES}]", config=config)
+    spark_config = {**SHORT_SESSION_CONFIG, "spark.driver.memory": "1g"}
+    spark = spark_session(f"local[{CORES}]", config=spark_config)
     session_seconds = time.perf_counter() - began_s
-    searches = []
+    directory_searches = []
     for directory in options.directories:
         forget_peaks()
-        times_s = []
+        search_times_s = []
         for _ in range(options.times):
             began_s = time.perf_counter()
             report = find_hanging(
@@ -81,20 +81,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 new_session=lambda: spark,
                 progress=lambda _: None,
             )
-            times_s.append(time.perf_counter() - began_s)
-        transactions = sorted(
+            search_times_s.append(time.perf_counter() - began_s)
+        judged_transactions = sorted(
             JudgedTransaction(
                 finding.partition, finding.producer_id, finding.start_offset, finding.verdict.value
             )
             for finding in report.findings
         )
-        searches.append(
+        directory_searches.append(
             DirectorySearch(
-                seconds=tuple(times_s), worker_mb=largest_mb(), transactions=tuple(transactions)
+                seconds=tuple(search_times_s),
+                worker_mb=largest_worker_mb(),
+                transactions=tuple(judged_transactions),
             )
         )
     spark.stop()
-    search_run = SearchRun(session_seconds=session_seconds, directories=tuple(searches))
+    search_run = SearchRun(session_seconds=session_seconds, directories=tuple(directory_searches))
     print(msgspec.json.encode(search_run).decode())
     return 0
 

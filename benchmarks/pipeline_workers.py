@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.log_data import TOPIC, Scale, small_batches
+from benchmarks.log_data import TOPIC, Scale, make_small_batches_log
 from tests.support.standalone_spark import StandaloneSpark
 
-READ: Final = """
+READ_PROGRAM: Final = """
 import sys
 from txnsim_spark.session import spark_session
 
@@ -38,37 +38,37 @@ spark.stop()
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline_workers")
     parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args(arguments).rounds
-    directory = small_batches(Scale()).directory
-    gains = []
+    round_count = parser.parse_args(arguments).rounds
+    directory = make_small_batches_log(Scale()).directory
+    speedups = []
     with (
         tempfile.TemporaryDirectory(prefix="txnsim-workers-") as scratch,
         StandaloneSpark(Path(scratch) / "cluster") as cluster,
     ):
-        for _ in range(rounds):
+        for _ in range(round_count):
             one_core_s, two_cores_s = (
-                _busiest_s(cluster, core_count, directory) for core_count in (1, 2)
+                _measure_busiest_s(cluster, core_count, directory) for core_count in (1, 2)
             )
-            gains.append(one_core_s / two_cores_s)
-    print(f"two workers: {statistics.median(gains):.2f} times one ({min(gains):.2f} to"
-          f" {max(gains):.2f}); load {os.getloadavg()[0]:.1f}")  # fmt: skip
+            speedups.append(one_core_s / two_cores_s)
+    print(f"two workers: {statistics.median(speedups):.2f} times one ({min(speedups):.2f} to"
+          f" {max(speedups):.2f}); load {os.getloadavg()[0]:.1f}")  # fmt: skip
     return 0
 
 
-def _busiest_s(cluster: StandaloneSpark, core_count: int, directory: str) -> float:
-    """How long the worker with most to do was busy."""
+def _measure_busiest_s(cluster: StandaloneSpark, core_count: int, directory: str) -> float:
+    """Measure how long the worker with most to do was busy."""
     finished_process = cluster.run(
-        sys.executable, "-c", READ, cluster.url, str(core_count), directory, TOPIC
+        sys.executable, "-c", READ_PROGRAM, cluster.url, str(core_count), directory, TOPIC
     )
     assert not finished_process.returncode, finished_process.stderr
     task_ends = cluster.task_ends()
-    last_stage = max(end["Stage ID"] for end in task_ends)
+    last_stage_id = max(task_end["Stage ID"] for task_end in task_ends)
     busy_s_by_executor: defaultdict[str, float] = defaultdict(float)
     task_times_s = []
-    for end in task_ends:
-        if end["Stage ID"] == last_stage:
-            task_times_s.append(end["Task Metrics"]["Executor Run Time"] / 1_000)
-            busy_s_by_executor[end["Task Info"]["Executor ID"]] += task_times_s[-1]
+    for task_end in task_ends:
+        if task_end["Stage ID"] == last_stage_id:
+            task_times_s.append(task_end["Task Metrics"]["Executor Run Time"] / 1_000)
+            busy_s_by_executor[task_end["Task Info"]["Executor ID"]] += task_times_s[-1]
     median_s = statistics.median(task_times_s)
     busy_text = ", ".join(f"{busy_s:.2f}" for busy_s in busy_s_by_executor.values())
     print(f"{core_count}: {len(task_times_s)} tasks of {min(task_times_s):.2f} to"

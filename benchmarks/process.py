@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.generator import FirstCommit, LoadError, first_commit
-from benchmarks.servers import READY_FILE, Launch, Server
+from benchmarks.generator import FirstCommitTimes, LoadError, time_first_commit
+from benchmarks.servers import READY_FILE, Server, ServerLaunch
 
 _START_LIMIT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 20.0
@@ -33,59 +33,65 @@ class StartedServer(msgspec.Struct, frozen=True, kw_only=True):
 
     pid: int
     bootstrap: str
-    first_commit: FirstCommit
+    first_commit: FirstCommitTimes
 
 
 @contextlib.contextmanager
-def started_server(server: Server, load: Path) -> Iterator[StartedServer]:
+def run_server(server: Server, load_program: Path) -> Iterator[StartedServer]:
     """Start a server, commit a first transaction, and stop it at the end of the block.
 
     Raises:
         ServerError: It exited, or no transaction could be committed.
     """
-    home = Path(tempfile.mkdtemp(prefix=f"txnsim-bench-{server.name}-"))
-    log_file = home / "server.log"
+    home_directory = Path(tempfile.mkdtemp(prefix=f"txnsim-bench-{server.name}-"))
+    log_file = home_directory / "server.log"
     try:
-        launch = server.launch(home)
+        server_launch = server.launch(home_directory)
         with log_file.open("wb") as log_output:
             started_ns = time.time_ns()
             process = subprocess.Popen(
-                launch.command,
-                cwd=home,
+                server_launch.command,
+                cwd=home_directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log_output,
                 stderr=subprocess.STDOUT,
                 process_group=0,
             )
         try:
-            yield _first_commit(launch, load, home, process.pid, started_ns)
-        except (LoadError, ServerError) as failure:
+            yield _commit_first_transaction(
+                server_launch, load_program, home_directory, process.pid, started_ns
+            )
+        except (LoadError, ServerError) as server_failure:
             exit_code = process.poll()
             state_text = "still runs" if exit_code is None else f"exited with {exit_code}"
             raise ServerError(
-                f"{failure}\n{server.label} {state_text}:\n{_tail(log_file)}"
-            ) from failure
+                f"{server_failure}\n{server.label} {state_text}:\n{_read_log_tail(log_file)}"
+            ) from server_failure
         finally:
-            _stop(process)
+            _stop_process(process)
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(home_directory, ignore_errors=True)
 
 
-def _first_commit(
-    launch: Launch, load: Path, home: Path, pid: int, started_ns: int
+def _commit_first_transaction(
+    server_launch: ServerLaunch, load_program: Path, home_directory: Path, pid: int, started_ns: int
 ) -> StartedServer:
-    ready_file = home / READY_FILE
-    address = ("--ready-file", str(ready_file))
-    if launch.bootstrap is not None:
-        address = ("--bootstrap", launch.bootstrap)
-    first_commit_times = first_commit(
-        load, address=address, server_pid=pid, started_ns=started_ns, limit_s=_START_LIMIT_S
+    ready_file = home_directory / READY_FILE
+    address_arguments = ("--ready-file", str(ready_file))
+    if server_launch.bootstrap is not None:
+        address_arguments = ("--bootstrap", server_launch.bootstrap)
+    first_commit_times = time_first_commit(
+        load_program,
+        address_arguments=address_arguments,
+        server_pid=pid,
+        started_ns=started_ns,
+        limit_s=_START_LIMIT_S,
     )
-    bootstrap = launch.bootstrap or str(json.loads(ready_file.read_text())["bootstrap"])
+    bootstrap = server_launch.bootstrap or str(json.loads(ready_file.read_text())["bootstrap"])
     return StartedServer(pid=pid, bootstrap=bootstrap, first_commit=first_commit_times)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop_process(process: subprocess.Popen[bytes]) -> None:
     """Stop a process and its children."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
@@ -96,16 +102,16 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _tail(log_file: Path) -> str:
+def _read_log_tail(log_file: Path) -> str:
     return "\n".join(log_file.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
 
 
-def resident_mb(pid: int) -> float:
+def read_resident_mb(pid: int) -> float:
     """Resident set of a process and of those that it has started, in megabytes of 10^6 bytes."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+    for status_line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if status_line.startswith("VmRSS:"):
             child_pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-            return int(line.split()[1]) * 1024 / 1e6 + sum(
-                resident_mb(int(child_pid)) for child_pid in child_pids
+            return int(status_line.split()[1]) * 1024 / 1e6 + sum(
+                read_resident_mb(int(child_pid)) for child_pid in child_pids
             )
     raise ServerError(f"process {pid} has no memory any more")

@@ -13,7 +13,7 @@ from benchmarks.figures import FIGURES, Figure, Preference
 BASELINE: Final = "apache"
 SUBJECT: Final = "txnsim"
 
-Samples = Mapping[str, Mapping[str, Sequence[float]]]
+SamplesByServer = Mapping[str, Mapping[str, Sequence[float]]]
 """Server name -> figure key -> one value per repetition."""
 
 
@@ -37,8 +37,8 @@ class ComparedFigure(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the simulator meets its target; None where there is none, or nothing to judge by."""
 
 
-def spread(samples: Sequence[float]) -> Spread:
-    """Median and range of at least one sample."""
+def spread_of(samples: Sequence[float]) -> Spread:
+    """Compute median and range of at least one sample."""
     return Spread(
         median=statistics.median(samples),
         least=min(samples),
@@ -47,19 +47,19 @@ def spread(samples: Sequence[float]) -> Spread:
     )
 
 
-def ratio(figure: Figure, *, value: float, baseline: float) -> float | None:
-    """How many times better ``value`` is than ``baseline``; None where one of them is 0.
+def ratio_to_baseline(figure: Figure, *, value: float, baseline_value: float) -> float | None:
+    """Compute how many times better a value is than the baseline's; None where one of them is 0.
 
     CPU time below the clock tick of /proc is 0, which nobody can compare.
     """
     numerator, denominator = (
-        (value, baseline) if figure.better is Preference.MORE else (baseline, value)
+        (value, baseline_value) if figure.better is Preference.MORE else (baseline_value, value)
     )
     return numerator / denominator if numerator > 0 and denominator > 0 else None
 
 
-def verdict(figure: Figure, *, value: float, ratio: float | None) -> bool | None:
-    """Whether a value and its ratio meet the figure's target."""
+def meets_target(figure: Figure, *, value: float, ratio: float | None) -> bool | None:
+    """Say whether a value and its ratio meet the figure's target."""
     target = figure.target
     if target is None or ratio is None:
         return None
@@ -67,81 +67,101 @@ def verdict(figure: Figure, *, value: float, ratio: float | None) -> bool | None
     return is_below_bound and ratio >= target.ratio_min
 
 
-def rows(samples: Samples) -> list[ComparedFigure]:
-    """One row for each figure that any server has samples of, in the order of ``FIGURES``."""
+def compare_figures(samples_by_server: SamplesByServer) -> list[ComparedFigure]:
+    """Compare each figure that any server has samples of, in the order of ``FIGURES``."""
     compared_figures = []
     for figure in FIGURES:
         spread_by_server = {
-            server: spread(samples_by_key[figure.key])
-            for server, samples_by_key in samples.items()
+            server: spread_of(samples_by_key[figure.key])
+            for server, samples_by_key in samples_by_server.items()
             if samples_by_key.get(figure.key)
         }
         if spread_by_server:
-            compared_figures.append(_row(figure, spread_by_server))
+            compared_figures.append(_compare_figure(figure, spread_by_server))
     return compared_figures
 
 
-def _row(figure: Figure, spread_by_server: dict[str, Spread]) -> ComparedFigure:
-    baseline = spread_by_server.get(BASELINE)
+def _compare_figure(figure: Figure, spread_by_server: dict[str, Spread]) -> ComparedFigure:
+    baseline_spread = spread_by_server.get(BASELINE)
     ratio_by_server: dict[str, float] = {}
-    if baseline is not None:
+    if baseline_spread is not None:
         for server, server_spread in spread_by_server.items():
-            server_ratio = ratio(figure, value=server_spread.median, baseline=baseline.median)
+            server_ratio = ratio_to_baseline(
+                figure, value=server_spread.median, baseline_value=baseline_spread.median
+            )
             if server != BASELINE and server_ratio is not None:
                 ratio_by_server[server] = server_ratio
-    is_met = None
+    meets_figure_target = None
     if SUBJECT in spread_by_server:
-        is_met = verdict(
+        meets_figure_target = meets_target(
             figure, value=spread_by_server[SUBJECT].median, ratio=ratio_by_server.get(SUBJECT)
         )
     return ComparedFigure(
-        figure=figure, spreads=spread_by_server, ratios=ratio_by_server, met=is_met
+        figure=figure, spreads=spread_by_server, ratios=ratio_by_server, met=meets_figure_target
     )
 
 
 # The table
 
 
-def table(rows: Sequence[ComparedFigure], servers: Sequence[str]) -> str:
-    """Lines for people: medians with their range, ratios, targets."""
-    compared_servers = [server for server in servers if server != BASELINE]
+def format_table(compared_figures: Sequence[ComparedFigure], server_names: Sequence[str]) -> str:
+    """Write a table for people: medians with their range, ratios, targets."""
+    compared_server_names = [server_name for server_name in server_names if server_name != BASELINE]
     head_cells = [
         "figure",
         "unit",
-        *servers,
-        *(f"{server} ×" for server in compared_servers),
+        *server_names,
+        *(f"{server_name} ×" for server_name in compared_server_names),
         "target",
         "",
     ]
-    body_rows = [_cells(row, servers, compared_servers) for row in rows]
-    widths = [
+    body_rows = [
+        _row_cells(compared_figure, server_names, compared_server_names)
+        for compared_figure in compared_figures
+    ]
+    column_widths = [
         max(len(line[column]) for line in [head_cells, *body_rows])
         for column in range(len(head_cells))
     ]
-    left_columns = {0, 1, len(head_cells) - 2, len(head_cells) - 1}
-    rule = "  ".join("-" * width for width in widths).rstrip()
-    lines = [_line(head_cells, widths, left_columns), rule]
-    return "\n".join([*lines, *(_line(cells, widths, left_columns) for cells in body_rows)]) + "\n"
+    left_aligned_columns = {0, 1, len(head_cells) - 2, len(head_cells) - 1}
+    ruler = "  ".join("-" * width for width in column_widths).rstrip()
+    head_lines = [_format_line(head_cells, column_widths, left_aligned_columns), ruler]
+    return (
+        "\n".join(
+            [
+                *head_lines,
+                *(_format_line(cells, column_widths, left_aligned_columns) for cells in body_rows),
+            ]
+        )
+        + "\n"
+    )
 
 
-def _cells(
-    row: ComparedFigure, servers: Sequence[str], compared_servers: Sequence[str]
+def _row_cells(
+    compared_figure: ComparedFigure,
+    server_names: Sequence[str],
+    compared_server_names: Sequence[str],
 ) -> list[str]:
-    marks = {None: "", True: "met", False: "MISSED"}
+    verdict_by_met = {None: "", True: "met", False: "MISSED"}
     return [
-        row.figure.title,
-        row.figure.unit,
-        *(_spread_text(row.spreads.get(server)) for server in servers),
-        *(_ratio_text(row.ratios.get(server)) for server in compared_servers),
-        _target_text(row.figure),
-        marks[row.met],
+        compared_figure.figure.title,
+        compared_figure.figure.unit,
+        *(_spread_text(compared_figure.spreads.get(server_name)) for server_name in server_names),
+        *(
+            _ratio_text(compared_figure.ratios.get(server_name))
+            for server_name in compared_server_names
+        ),
+        _target_text(compared_figure.figure),
+        verdict_by_met[compared_figure.met],
     ]
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], left_columns: set[int]) -> str:
+def _format_line(
+    cells: Sequence[str], column_widths: Sequence[int], left_aligned_columns: set[int]
+) -> str:
     padded_cells = [
-        cell.ljust(width) if column in left_columns else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        cell.ljust(width) if column in left_aligned_columns else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(cells, column_widths, strict=True))
     ]
     return "  ".join(padded_cells).rstrip()
 
@@ -161,10 +181,10 @@ def _ratio_text(ratio: float | None) -> str:
 def _target_text(figure: Figure) -> str:
     if figure.target is None:
         return ""
-    text = f"≥ {figure.target.ratio_min:g}×"
+    target_text = f"≥ {figure.target.ratio_min:g}×"
     if figure.target.value_below is not None:
-        text += f", < {figure.target.value_below:g} {figure.unit}"
-    return text
+        target_text += f", < {figure.target.value_below:g} {figure.unit}"
+    return target_text
 
 
 def number_text(value: float) -> str:

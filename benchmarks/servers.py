@@ -28,12 +28,12 @@ from tests.support.apache_kafka import (
 
 BROKERS: Final = 3
 READY_FILE: Final = "ready.json"
-_PORTS: Final = range(20_000, 32_000)
+_PORT_RANGE: Final = range(20_000, 32_000)
 """Below the ephemeral range: who polls a port of that range may be given it by the kernel, be
 connected to itself, and so keep the server from binding it."""
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
+class ServerLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """How to start one process, in an empty directory of its own."""
 
     command: tuple[str, ...]
@@ -50,7 +50,7 @@ class Server(Protocol):
     def prepare(self) -> None:
         """Make everything that need not be made again for each start."""
 
-    def launch(self, home: Path) -> Launch:
+    def launch(self, home_directory: Path) -> ServerLaunch:
         """Make a fresh ``home`` ready for one start; not timed."""
 
 
@@ -80,58 +80,73 @@ class ApacheKafka:
 
     def prepare(self) -> None:
         """Fetch the jars and format storage once; each start gets a copy of it."""
-        self._libs = kafka_libs()
+        self._libs_directory = kafka_libs()
         self._formatted_home = build.CACHE / f"kafka-formatted-{self._node_count}"
         shutil.rmtree(self._formatted_home, ignore_errors=True)
         self._formatted_home.mkdir(parents=True)
-        for config in self._write_configs(
+        for config_file in self._write_configs(
             self._formatted_home, range(20_000, 20_000 + 2 * self._node_count)
         ):
             tool_run = run_kafka_tool(
                 "kafka.tools.StorageTool",
-                *("format", "-t", "dHhuc2ltLWJlbmNobWFyaw", "-c", str(config)),
+                *("format", "-t", "dHhuc2ltLWJlbmNobWFyaw", "-c", str(config_file)),
                 *("--feature", "transaction.version=2"),
             )
             if tool_run.code != 0:
                 raise ApacheKafkaError(f"formatting failed:\n{tool_run.stdout}{tool_run.stderr}")
 
-    def launch(self, home: Path) -> Launch:
+    def launch(self, home_directory: Path) -> ServerLaunch:
         """Copy the formatted storage; return the command that starts the brokers."""
         ports = _free_ports(2 * self._node_count)
-        shutil.copytree(self._formatted_home, home, dirs_exist_ok=True)
-        java = (*java_command(self._libs, options=self.jvm_options), "kafka.Kafka")
-        commands = [(*java, str(config)) for config in self._write_configs(home, ports)]
+        shutil.copytree(self._formatted_home, home_directory, dirs_exist_ok=True)
+        java_arguments = (
+            *java_command(self._libs_directory, options=self.jvm_options),
+            "kafka.Kafka",
+        )
+        node_commands = [
+            (*java_arguments, str(config_file))
+            for config_file in self._write_configs(home_directory, ports)
+        ]
         bootstrap = f"127.0.0.1:{ports[0]}"
         if self._node_count == 1:
-            return Launch(command=commands[0], bootstrap=bootstrap)
+            return ServerLaunch(command=node_commands[0], bootstrap=bootstrap)
         # The signal that ends it reaches the nodes as well: it waits for them.
-        script = " & ".join(["trap : TERM", *map(shlex.join, commands)]).replace(" & ", "; ", 1)
-        return Launch(command=("sh", "-c", f"{script} & wait; wait"), bootstrap=bootstrap)
+        shell_script = " & ".join(["trap : TERM", *map(shlex.join, node_commands)]).replace(
+            " & ", "; ", 1
+        )
+        return ServerLaunch(
+            command=("sh", "-c", f"{shell_script} & wait; wait"), bootstrap=bootstrap
+        )
 
-    def _write_configs(self, home: Path, ports: Sequence[int]) -> list[Path]:
-        """The configuration of each node; it has two of the ports."""
+    def _write_configs(self, home_directory: Path, ports: Sequence[int]) -> list[Path]:
+        """Write the configuration of each node, which has two of the ports."""
         port_pairs = list(zip(ports[::2], ports[1::2], strict=True))
-        voters = ",".join(
+        voters_text = ",".join(
             f"{node_id}@127.0.0.1:{port}" for node_id, (_, port) in enumerate(port_pairs, 1)
         )
-        replication_factor, in_sync_min = str(self._node_count), str(self._node_count // 2 + 1)
-        paths = []
+        replication_factor, in_sync_replicas_min = (
+            str(self._node_count),
+            str(self._node_count // 2 + 1),
+        )
+        config_files = []
         for node_id, (port, controller_port) in enumerate(port_pairs, 1):
             properties = {
                 **self.properties,
                 "node.id": str(node_id),
                 "listeners": f"PLAINTEXT://127.0.0.1:{port},"
                 f"CONTROLLER://127.0.0.1:{controller_port}",
-                "controller.quorum.voters": voters,
-                "log.dirs": str(home / f"data-{node_id}"),
+                "controller.quorum.voters": voters_text,
+                "log.dirs": str(home_directory / f"data-{node_id}"),
                 "offsets.topic.replication.factor": replication_factor,
                 "transaction.state.log.replication.factor": replication_factor,
-                "transaction.state.log.min.isr": in_sync_min,
+                "transaction.state.log.min.isr": in_sync_replicas_min,
             }
-            config = home / f"server-{node_id}.properties"
-            config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-            paths.append(config)
-        return paths
+            config_file = home_directory / f"server-{node_id}.properties"
+            config_file.write_text(
+                "".join(f"{name}={value}\n" for name, value in properties.items())
+            )
+            config_files.append(config_file)
+        return config_files
 
 
 class Txnsim:
@@ -144,20 +159,29 @@ class Txnsim:
 
     name = "txnsim"
 
-    def __init__(self, wheel: Path | None = None, *, broker_count: int = BROKERS) -> None:
-        self._wheel = wheel
+    def __init__(self, wheel_file: Path | None = None, *, broker_count: int = BROKERS) -> None:
+        self._wheel_file = wheel_file
         self._broker_count = broker_count
         self.label = f"txnsim with {broker_count} broker(s)"
 
     def prepare(self) -> None:
         """Build the wheel and install it with nothing but its runtime dependencies."""
-        self._binary = build.txnsim_environment(self._wheel or build.wheel())
+        self._program_file = build.make_txnsim_environment(self._wheel_file or build.build_wheel())
 
-    def launch(self, home: Path) -> Launch:
-        """The command that starts the brokers on free ports."""
-        count = str(self._broker_count)
-        options = ("--port", "0", "--brokers", count, "--ready-file", str(home / READY_FILE))
-        return Launch(command=(str(self._binary), "serve", *options), bootstrap=None)
+    def launch(self, home_directory: Path) -> ServerLaunch:
+        """Make the command that starts the brokers on free ports."""
+        broker_count_text = str(self._broker_count)
+        serve_options = (
+            "--port",
+            "0",
+            "--brokers",
+            broker_count_text,
+            "--ready-file",
+            str(home_directory / READY_FILE),
+        )
+        return ServerLaunch(
+            command=(str(self._program_file), "serve", *serve_options), bootstrap=None
+        )
 
 
 class Kfake:
@@ -168,24 +192,29 @@ class Kfake:
 
     def prepare(self) -> None:
         """Compile kfake."""
-        self._binary = build.go_program("kfake")
+        self._program_file = build.build_go_program("kfake")
 
-    def launch(self, home: Path) -> Launch:
-        """The command that starts three brokers on free ports."""
-        options = ("--brokers", str(BROKERS), "--ready-file", str(home / READY_FILE))
-        return Launch(command=(str(self._binary), *options), bootstrap=None)
+    def launch(self, home_directory: Path) -> ServerLaunch:
+        """Make the command that starts three brokers on free ports."""
+        serve_options = (
+            "--brokers",
+            str(BROKERS),
+            "--ready-file",
+            str(home_directory / READY_FILE),
+        )
+        return ServerLaunch(command=(str(self._program_file), *serve_options), bootstrap=None)
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports that no process listens on, outside the range that the kernel gives to clients."""
+def _free_ports(port_count: int) -> list[int]:
+    """Find ports that no process listens on, outside the range that the kernel gives to clients."""
     ports: list[int] = []
-    for port in random.sample(_PORTS, k=len(_PORTS)):
-        with socket.socket() as probe:
+    for port in random.sample(_PORT_RANGE, k=len(_PORT_RANGE)):
+        with socket.socket() as probe_socket:
             try:
-                probe.bind(("127.0.0.1", port))
+                probe_socket.bind(("127.0.0.1", port))
             except OSError:
                 continue
         ports.append(port)
-        if len(ports) == count:
+        if len(ports) == port_count:
             break
     return ports

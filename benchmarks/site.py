@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 STORY_FRAGMENT: Final = "#run=z01&label=V-&take=armed&view=stage"
 PATIENCE_MS: Final = 180_000
-LOOK_PAUSE_MS: Final = 5_000
+VERDICT_PAUSE_MS: Final = 5_000
 """So long a visitor looks at the verdict. The browser keeps compiled code once it compiles no more.
 """
 WARM_UP_MS: Final = 1_500
@@ -55,7 +55,7 @@ _THREADS: Final = {"DedicatedWorker": "worker", "ThreadPoolForeg": "compiling"}
 
 
 @contextmanager
-def serve_folder(folder: Path) -> Iterator[str]:
+def serve_folder_at_url(folder: Path) -> Iterator[str]:
     """Serve the files of a folder on loopback; yields the address."""
 
     class Handler(SimpleHTTPRequestHandler):
@@ -72,30 +72,35 @@ def serve_folder(folder: Path) -> Iterator[str]:
             thread.join()
 
 
-def browser_pids(profile: str) -> set[int]:
-    """Ids of the process that names this profile (the browser) and of its descendants."""
+def read_browser_pids(profile_directory: str) -> set[int]:
+    """Find the process that names this profile (the browser) and its descendants."""
     parent_by_pid: dict[int, int] = {}
-    pids: set[int] = set()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdecimal():
+    browser_pids: set[int] = set()
+    for process_folder in Path("/proc").iterdir():
+        if not process_folder.name.isdecimal():
             continue
         try:
-            parent_by_pid[int(entry.name)] = int(
-                (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            parent_by_pid[int(process_folder.name)] = int(
+                (process_folder / "stat").read_text().rpartition(")")[2].split()[1]
             )
-            if f"--user-data-dir={profile}" in (entry / "cmdline").read_text():
-                pids.add(int(entry.name))
+            if f"--user-data-dir={profile_directory}" in (process_folder / "cmdline").read_text():
+                browser_pids.add(int(process_folder.name))
         except OSError:
             continue  # it has ended
-    while child_pids := {pid for pid, parent in parent_by_pid.items() if parent in pids} - pids:
-        pids |= child_pids
-    return pids
+    while (
+        child_pids := {
+            pid for pid, parent_pid in parent_by_pid.items() if parent_pid in browser_pids
+        }
+        - browser_pids
+    ):
+        browser_pids |= child_pids
+    return browser_pids
 
 
-def read_thread_cpu_ms(profile: str) -> dict[tuple[str, str], float]:
-    """CPU so far of each of the browser's threads, by what it does and its place in /proc."""
+def read_thread_cpu_ms(profile_directory: str) -> dict[tuple[str, str], float]:
+    """Read the CPU of each of the browser's threads, by what it does and its file in /proc."""
     cpu_ms_by_thread: dict[tuple[str, str], float] = {}
-    for pid in browser_pids(profile):
+    for pid in read_browser_pids(profile_directory):
         try:
             stat_files = list(Path(f"/proc/{pid}/task").glob("*/stat"))
         except OSError:
@@ -107,39 +112,50 @@ def read_thread_cpu_ms(profile: str) -> dict[tuple[str, str], float]:
                 )
             except OSError:
                 continue  # it has ended
-            used_ms = sum(map(int, fields_text.split()[11:13])) * 1_000 / _TICKS
-            cpu_ms_by_thread[_THREADS.get(thread_name, "others"), str(stat_file)] = used_ms
+            cpu_ms = sum(map(int, fields_text.split()[11:13])) * 1_000 / _TICKS
+            cpu_ms_by_thread[_THREADS.get(thread_name, "others"), str(stat_file)] = cpu_ms
     return cpu_ms_by_thread
 
 
-def visit(context: BrowserContext, url: str, profile: str) -> dict[str, float]:
-    """Visit the page once, up to the story's verdict; the figures of the visit by name."""
-    cpu_ms_before = read_thread_cpu_ms(profile)
+def measure_visit(context: BrowserContext, url: str, profile_directory: str) -> dict[str, float]:
+    """Visit the page once, up to the story's verdict; return the figures of the visit by name."""
+    cpu_ms_by_thread_before = read_thread_cpu_ms(profile_directory)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     page.goto(url + STORY_FRAGMENT)
     verdict_ms = page.wait_for_function(HAS_VERDICT_SCRIPT).json_value()
-    figures = {"first paint, ms": page.evaluate(FIRST_PAINT_SCRIPT), "verdict, ms": verdict_ms}
-    used_ms_by_kind: dict[str, float] = defaultdict(float)
-    for (name, path), ms in read_thread_cpu_ms(profile).items():
-        for kind in (name, "all"):
-            used_ms_by_kind[kind] += ms - cpu_ms_before.get((name, path), 0.0)
-    figures |= {
-        f"CPU of {name}, ms": used_ms_by_kind[name] for name in ("worker", "compiling", "all")
+    value_by_figure = {
+        "first paint, ms": page.evaluate(FIRST_PAINT_SCRIPT),
+        "verdict, ms": verdict_ms,
+    }
+    cpu_ms_by_kind: dict[str, float] = defaultdict(float)
+    for (thread_kind_name, stat_path), cpu_ms in read_thread_cpu_ms(profile_directory).items():
+        for thread_kind in (thread_kind_name, "all"):
+            cpu_ms_by_kind[thread_kind] += cpu_ms - cpu_ms_by_thread_before.get(
+                (thread_kind_name, stat_path), 0.0
+            )
+    value_by_figure |= {
+        f"CPU of {thread_kind_name}, ms": cpu_ms_by_kind[thread_kind_name]
+        for thread_kind_name in ("worker", "compiling", "all")
     }
     page.evaluate(IS_KEPT_SCRIPT)  # only then the next one has the files
-    page.wait_for_timeout(LOOK_PAUSE_MS)
+    page.wait_for_timeout(VERDICT_PAUSE_MS)
     page.close()
-    return figures
+    return value_by_figure
 
 
-def measure_visits(playwright: Playwright, folder: Path, figures: dict[str, list[float]]) -> None:
+def measure_visits(
+    playwright: Playwright, site_folder: Path, samples_by_figure: dict[str, list[float]]
+) -> None:
     """Measure one round of visits with a new profile."""
-    path = os.environ.get("TXNSIM_CHROMIUM") or shutil.which("chromium")
-    with tempfile.TemporaryDirectory(prefix="txnsim-site-") as profile, serve_folder(folder) as url:
+    chromium_path = os.environ.get("TXNSIM_CHROMIUM") or shutil.which("chromium")
+    with (
+        tempfile.TemporaryDirectory(prefix="txnsim-site-") as profile_directory,
+        serve_folder_at_url(site_folder) as url,
+    ):
         context = playwright.chromium.launch_persistent_context(
-            profile,
-            executable_path=path,
+            profile_directory,
+            executable_path=chromium_path,
             args=["--disable-gpu", "--disable-dev-shm-usage"],
         )
         try:
@@ -147,9 +163,9 @@ def measure_visits(playwright: Playwright, folder: Path, figures: dict[str, list
             warm_up_page.goto(f"{url}icon.svg")
             warm_up_page.wait_for_timeout(WARM_UP_MS)
             warm_up_page.close()
-            for name in VISIT_NAMES:
-                for figure, value in visit(context, url, profile).items():
-                    figures[f"{name}, {figure}"].append(value)
+            for visit_name in VISIT_NAMES:
+                for figure_name, value in measure_visit(context, url, profile_directory).items():
+                    samples_by_figure[f"{visit_name}, {figure_name}"].append(value)
         finally:
             context.close()
 
@@ -163,25 +179,26 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
-    sites = args.site or [built_site()]
-    figures_by_site: dict[str, dict[str, list[float]]] = {
-        str(folder): defaultdict(list) for folder in sites
+    site_folders = args.site or [built_site()]
+    samples_by_figure_by_site: dict[str, dict[str, list[float]]] = {
+        str(site_folder): defaultdict(list) for site_folder in site_folders
     }
     with sync_playwright() as playwright:
         for _ in range(args.rounds):
-            for folder in sites:
-                measure_visits(playwright, folder, figures_by_site[str(folder)])
+            for site_folder in site_folders:
+                measure_visits(playwright, site_folder, samples_by_figure_by_site[str(site_folder)])
     print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
     if args.json:
-        print(json.dumps(figures_by_site, indent=2))
+        print(json.dumps(samples_by_figure_by_site, indent=2))
         return
-    for site, figures in figures_by_site.items():
-        print(site)
-        for name, samples in figures.items():
-            target = f"  (target {TARGETS[name]:,})" if name in TARGETS else ""
+    for site_path, samples_by_figure in samples_by_figure_by_site.items():
+        print(site_path)
+        for figure_name, samples in samples_by_figure.items():
+            target_text = f"  (target {TARGETS[figure_name]:,})" if figure_name in TARGETS else ""
             least, most = min(samples), max(samples)
             print(
-                f"  {name}: {statistics.median(samples):,.0f} ({least:,.0f} to {most:,.0f}){target}"
+                f"  {figure_name}: {statistics.median(samples):,.0f}"
+                f" ({least:,.0f} to {most:,.0f}){target_text}"
             )
 
 

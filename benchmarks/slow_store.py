@@ -24,7 +24,7 @@ BUCKET: Final = "logs"
 KEYS_MAX: Final = 1_000
 """Of one answer, as in S3."""
 _MODIFIED_S: Final = 1_700_000_000
-_SINCE: Final = "2023-11-14T22:13:20.000Z"
+_MODIFIED_AT: Final = "2023-11-14T22:13:20.000Z"
 
 
 class SlowBucket:
@@ -32,34 +32,38 @@ class SlowBucket:
 
     def __init__(self, directory: Path, delay_s: float) -> None:
         self._directory, self._delay_s = directory, delay_s
-        files = (path for path in directory.rglob("*") if path.is_file())
+        file_paths = (path for path in directory.rglob("*") if path.is_file())
         self._size_by_key = {
-            str(path.relative_to(directory)): path.stat().st_size for path in files
+            str(path.relative_to(directory)): path.stat().st_size for path in file_paths
         }
         self._keys = sorted(self._size_by_key)
 
     async def list_objects(self, request: Request) -> Response:
         """ListObjectsV2; folders as common prefixes where a delimiter is asked for."""
         await asyncio.sleep(self._delay_s)
-        query = request.query_params
-        prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
-        start_after = query.get("continuation-token") or query.get("start-after") or ""
+        query_params = request.query_params
+        prefix, delimiter = query_params.get("prefix", ""), query_params.get("delimiter", "")
+        start_after = (
+            query_params.get("continuation-token") or query_params.get("start-after") or ""
+        )
         is_folder_by_entry: dict[str, bool] = {}
-        last_entry = ""
+        last_entry_name = ""
         for key in self._keys[bisect_left(self._keys, max(prefix, start_after)) :]:
             if not key.startswith(prefix):
                 break
             if key == start_after or (start_after.endswith("/") and key.startswith(start_after)):
                 continue  # told by the answer before
             if len(is_folder_by_entry) == KEYS_MAX:
-                return _listing(
-                    prefix, is_folder_by_entry, self._size_by_key, next_token=last_entry
+                return _listing_response(
+                    prefix, is_folder_by_entry, self._size_by_key, next_token=last_entry_name
                 )
-            suffix = key[len(prefix) :]
-            is_deep = bool(delimiter) and delimiter in suffix
-            last_entry = prefix + suffix.split(delimiter)[0] + delimiter if is_deep else key
-            is_folder_by_entry[last_entry] = is_deep
-        return _listing(prefix, is_folder_by_entry, self._size_by_key, next_token="")
+            key_suffix = key[len(prefix) :]
+            is_in_folder = bool(delimiter) and delimiter in key_suffix
+            last_entry_name = (
+                prefix + key_suffix.split(delimiter)[0] + delimiter if is_in_folder else key
+            )
+            is_folder_by_entry[last_entry_name] = is_in_folder
+        return _listing_response(prefix, is_folder_by_entry, self._size_by_key, next_token="")
 
     async def get_object(self, request: Request) -> Response:
         """Answer GetObject, with or without a range, and HeadObject."""
@@ -67,26 +71,30 @@ class SlowBucket:
         key = request.path_params["key"]
         if key not in self._size_by_key:
             return Response("<Error><Code>NoSuchKey</Code></Error>", 404)
-        size = self._size_by_key[key]
+        object_size = self._size_by_key[key]
         headers = {
-            "ETag": f'"{size}"',
+            "ETag": f'"{object_size}"',
             "Last-Modified": formatdate(_MODIFIED_S, usegmt=True),
             "Accept-Ranges": "bytes",
         }
         if request.method == "HEAD":
-            return Response(headers=headers | {"Content-Length": str(size)})
-        data = (self._directory / key).read_bytes()
+            return Response(headers=headers | {"Content-Length": str(object_size)})
+        object_content = (self._directory / key).read_bytes()
         range_header = request.headers.get("range")
         if range_header is None:
-            return Response(data, headers=headers)
+            return Response(object_content, headers=headers)
         first_byte, _, last_byte = range_header.removeprefix("bytes=").partition("-")
-        start = int(first_byte) if first_byte else max(size - int(last_byte), 0)
-        content = data[start : int(last_byte) + 1 if first_byte and last_byte else size]
-        headers["Content-Range"] = f"bytes {start}-{start + len(content) - 1}/{size}"
-        return Response(content, 206, headers=headers)
+        start_position = int(first_byte) if first_byte else max(object_size - int(last_byte), 0)
+        range_content = object_content[
+            start_position : int(last_byte) + 1 if first_byte and last_byte else object_size
+        ]
+        headers["Content-Range"] = (
+            f"bytes {start_position}-{start_position + len(range_content) - 1}/{object_size}"
+        )
+        return Response(range_content, 206, headers=headers)
 
 
-def _listing(
+def _listing_response(
     prefix: str,
     is_folder_by_entry: dict[str, bool],
     size_by_key: dict[str, int],
@@ -94,22 +102,22 @@ def _listing(
     next_token: str,
 ) -> Response:
     entry_elements = [
-        f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>"
+        f"<CommonPrefixes><Prefix>{escape(entry_name)}</Prefix></CommonPrefixes>"
         if is_folder
-        else f"<Contents><Key>{escape(name)}</Key><LastModified>{_SINCE}</LastModified>"
-        f'<ETag>"{size_by_key[name]}"</ETag><Size>{size_by_key[name]}</Size></Contents>'
-        for name, is_folder in is_folder_by_entry.items()
+        else f"<Contents><Key>{escape(entry_name)}</Key><LastModified>{_MODIFIED_AT}</LastModified>"
+        f'<ETag>"{size_by_key[entry_name]}"</ETag><Size>{size_by_key[entry_name]}</Size></Contents>'
+        for entry_name, is_folder in is_folder_by_entry.items()
     ]
     token_element = (
         f"<NextContinuationToken>{escape(next_token)}</NextContinuationToken>" if next_token else ""
     )
-    body = (
+    listing_xml = (
         f"<ListBucketResult><Name>{BUCKET}</Name><Prefix>{escape(prefix)}</Prefix>"
         f"<KeyCount>{len(is_folder_by_entry)}</KeyCount><MaxKeys>{KEYS_MAX}</MaxKeys>"
         f"<IsTruncated>{'true' if next_token else 'false'}</IsTruncated>{token_element}"
         f"{''.join(entry_elements)}</ListBucketResult>"
     )
-    return Response(body, media_type="application/xml")
+    return Response(listing_xml, media_type="application/xml")
 
 
 def _serve(directory: str, port: str, delay_s: str) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.log_data import make_replica, transaction_entry, write_meta
+from benchmarks.log_data import make_replica_folder, make_transaction_record, write_meta_properties
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names, producer_snapshot
@@ -48,60 +48,60 @@ class LogHours(msgspec.Struct, frozen=True, kw_only=True):
     """Of an hour."""
 
 
-def make_directories(directory: Path, plan: LogHours) -> int:
+def make_directories(directory: Path, log_hours: LogHours) -> int:
     """Make the directories of all brokers.
 
     Returns:
         How many segments of user topics.
     """
-    log_dirs = [directory / f"broker-{broker}" for broker in range(plan.brokers)]
-    for broker_number, home in enumerate(log_dirs):
-        home.mkdir(parents=True)
-        write_meta(home, node_id=broker_number)
-    replication_factor = min(REPLICATION_FACTOR, plan.brokers)
+    log_dirs = [directory / f"broker-{broker}" for broker in range(log_hours.brokers)]
+    for broker_number, log_dir in enumerate(log_dirs):
+        log_dir.mkdir(parents=True)
+        write_meta_properties(log_dir, node_id=broker_number)
+    replication_factor = min(REPLICATION_FACTOR, log_hours.brokers)
     end_offsets_by_broker: list[dict[TopicPartition, int]] = [{} for _ in log_dirs]
     flushed_offsets_by_broker: list[dict[TopicPartition, int]] = [{} for _ in log_dirs]
-    for partition in range(plan.partitions):
+    for partition in range(log_hours.partitions):
         topic_partition = TopicPartition("orders", partition)
-        content_by_name, flushed_offset, end_offset = _replica_files(plan, partition)
+        content_by_name, flushed_offset, end_offset = _make_replica_files(log_hours, partition)
         for copy_number in range(replication_factor):
-            broker = (partition + copy_number) % plan.brokers
+            broker = (partition + copy_number) % log_hours.brokers
             _write_replica(log_dirs[broker], topic_partition, content_by_name)
             end_offsets_by_broker[broker][topic_partition] = end_offset
             flushed_offsets_by_broker[broker][topic_partition] = flushed_offset
     topic_partition = TopicPartition("__transaction_state", 0)
-    coordinator_log = b"".join(_coordinator_batches(plan))
+    coordinator_log = b"".join(_make_coordinator_batches(log_hours))
     for broker in range(replication_factor):
         _write_replica(
             log_dirs[broker], topic_partition, {names.Suffix.LOG.file_name(0): coordinator_log}
         )
-    for home, high_watermarks, recovery_points in zip(
+    for log_dir, high_watermarks, recovery_points in zip(
         log_dirs, end_offsets_by_broker, flushed_offsets_by_broker, strict=True
     ):
-        (home / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(high_watermarks))
-        (home / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(recovery_points))
-    return plan.partitions * replication_factor * plan.hours
+        (log_dir / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(high_watermarks))
+        (log_dir / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(recovery_points))
+    return log_hours.partitions * replication_factor * log_hours.hours
 
 
 def _write_replica(
-    home: Path, partition: TopicPartition, content_by_name: dict[str, bytes]
+    log_dir: Path, partition: TopicPartition, content_by_file_name: dict[str, bytes]
 ) -> None:
-    folder = make_replica(home, partition.topic, partition.partition)
-    (folder / names.FileName.LEADER_EPOCHS).write_text(encode_leader_epochs([(0, 0)]))
-    for name, data in content_by_name.items():
-        (folder / name).write_bytes(data)
+    replica_folder = make_replica_folder(log_dir, partition.topic, partition.partition)
+    (replica_folder / names.FileName.LEADER_EPOCHS).write_text(encode_leader_epochs([(0, 0)]))
+    for file_name, file_content in content_by_file_name.items():
+        (replica_folder / file_name).write_bytes(file_content)
 
 
-def _replica_files(plan: LogHours, partition: int) -> tuple[dict[str, bytes], int, int]:
-    """(files, base offset of the last segment, log end) of a partition's replicas."""
-    content_by_name: dict[str, bytes] = {}
+def _make_replica_files(log_hours: LogHours, partition: int) -> tuple[dict[str, bytes], int, int]:
+    """Make a partition's log; return (files, base offset of the last segment, log end)."""
+    content_by_file_name: dict[str, bytes] = {}
     next_offset = base_offset = 0
     next_sequences: defaultdict[int, int] = defaultdict(int)
     entry_by_producer: dict[int, SnapshotEntry] = {}
-    for hour in range(plan.hours):
+    for hour in range(log_hours.hours):
         base_offset = next_offset
         batches: list[bytes] = []
-        for batch in _batches_of_hour(plan, partition, hour, next_sequences):
+        for batch in _make_batches_of_hour(log_hours, partition, hour, next_sequences):
             batches.append(assign(batch, base_offset=next_offset, leader_epoch=0))
             header = read_batch_header(batches[-1])
             entry_before = entry_by_producer.get(header.producer_id)
@@ -132,45 +132,47 @@ def _replica_files(plan: LogHours, partition: int) -> tuple[dict[str, bytes], in
                 -1 if header.is_control else txn_first_offset,
             )
             next_offset = header.last_offset + 1
-        index, time_index = run_to_end(
+        index_content, time_index_content = run_to_end(
             encode_indexes_in_steps(batches, base_offset=base_offset, index_interval_bytes=4_096)
         )
-        content_by_name[names.Suffix.LOG.file_name(base_offset)] = b"".join(batches)
-        content_by_name[names.Suffix.INDEX.file_name(base_offset)] = index
-        content_by_name[names.Suffix.TIME_INDEX.file_name(base_offset)] = time_index
+        content_by_file_name[names.Suffix.LOG.file_name(base_offset)] = b"".join(batches)
+        content_by_file_name[names.Suffix.INDEX.file_name(base_offset)] = index_content
+        content_by_file_name[names.Suffix.TIME_INDEX.file_name(base_offset)] = time_index_content
         snapshot_name = names.Suffix.SNAPSHOT.file_name(next_offset)
-        if hour + 1 < plan.hours:
-            content_by_name[snapshot_name] = run_to_end(
+        if hour + 1 < log_hours.hours:
+            content_by_file_name[snapshot_name] = run_to_end(
                 producer_snapshot.encode_in_steps(list(entry_by_producer.values()))
             )
-    return content_by_name, base_offset, next_offset
+    return content_by_file_name, base_offset, next_offset
 
 
-def _batches_of_hour(
-    plan: LogHours, partition: int, hour: int, next_sequences: defaultdict[int, int]
+def _make_batches_of_hour(
+    log_hours: LogHours, partition: int, hour: int, next_sequences: defaultdict[int, int]
 ) -> Iterator[bytes]:
-    pause_ms = HOUR_MS // (plan.transactions + 1)
-    for number in range(plan.transactions):
-        at_ms = BEGAN_MS + hour * HOUR_MS + number * pause_ms
-        producer_id = 1_000 + partition * 100 + number % 3
-        yield _data_batch(producer_id, next_sequences, at_ms)
-        if hour == HANGING_HOURS.get(partition % 10) and not number:
-            yield _data_batch(STRAY_PRODUCER_ID + partition, next_sequences, at_ms + 1)
+    pause_ms = HOUR_MS // (log_hours.transactions + 1)
+    for transaction_number in range(log_hours.transactions):
+        began_ms = BEGAN_MS + hour * HOUR_MS + transaction_number * pause_ms
+        producer_id = 1_000 + partition * 100 + transaction_number % 3
+        yield _make_data_batch(producer_id, next_sequences, began_ms)
+        if hour == HANGING_HOURS.get(partition % 10) and not transaction_number:
+            yield _make_data_batch(STRAY_PRODUCER_ID + partition, next_sequences, began_ms + 1)
         yield control_batch(
             producer_id=producer_id,
             producer_epoch=0,
-            is_commit=number % 5 > 0,
+            is_commit=transaction_number % 5 > 0,
             coordinator_epoch=0,
             base_offset=0,
             leader_epoch=0,
-            timestamp_ms=at_ms + 2,
+            timestamp_ms=began_ms + 2,
         )
 
 
-def _data_batch(producer_id: int, next_sequences: defaultdict[int, int], at_ms: int) -> bytes:
+def _make_data_batch(
+    producer_id: int, next_sequences: defaultdict[int, int], timestamp_ms: int
+) -> bytes:
     batch = build_batch(
         [Record(key=b"key-%d" % number, value=b"v" * 90) for number in range(RECORDS_PER_BATCH)],
-        timestamp_ms=at_ms,
+        timestamp_ms=timestamp_ms,
         producer_id=producer_id,
         producer_epoch=0,
         base_sequence=next_sequences[producer_id],
@@ -180,17 +182,17 @@ def _data_batch(producer_id: int, next_sequences: defaultdict[int, int], at_ms: 
     return batch
 
 
-def _coordinator_batches(plan: LogHours) -> Iterator[bytes]:
-    """The coordinator's log: every transaction that ended, and none of those that hang."""
-    end_ms = BEGAN_MS + plan.hours * HOUR_MS
-    for offset in range(plan.partitions * 3):
+def _make_coordinator_batches(log_hours: LogHours) -> Iterator[bytes]:
+    """Make the coordinator's log: every transaction that ended, and none of those that hang."""
+    end_ms = BEGAN_MS + log_hours.hours * HOUR_MS
+    for offset in range(log_hours.partitions * 3):
         producer_id = 1_000 + offset // 3 * 100 + offset % 3
-        state = TransactionState.COMPLETE_COMMIT
-        record = transaction_entry(
-            f"app-{producer_id}", producer_id, state, frozenset(), end_ms - 900
+        final_state = TransactionState.COMPLETE_COMMIT
+        transition = make_transaction_record(
+            f"app-{producer_id}", producer_id, final_state, frozenset(), end_ms - 900
         )
         batch = encode_batch(
-            [record],
+            [transition],
             finalized_version=TransactionVersion.TV_1,
             now_ms=end_ms - 900,
             release_rules=LATEST_RULES,
@@ -202,17 +204,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Make the log directories, and print the number of segments."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.store_data")
     parser.add_argument("directory", type=Path)
-    defaults = LogHours()
-    for name in ("brokers", "partitions", "hours", "transactions"):
-        parser.add_argument(f"--{name}", type=int, default=getattr(defaults, name))
+    default_hours = LogHours()
+    for option_name in ("brokers", "partitions", "hours", "transactions"):
+        parser.add_argument(
+            f"--{option_name}", type=int, default=getattr(default_hours, option_name)
+        )
     args = parser.parse_args(arguments)
-    plan = LogHours(
+    log_hours = LogHours(
         brokers=args.brokers,
         partitions=args.partitions,
         hours=args.hours,
         transactions=args.transactions,
     )
-    sys.stdout.write(f"{make_directories(args.directory, plan)} segments\n")
+    sys.stdout.write(f"{make_directories(args.directory, log_hours)} segments\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.trace``: what recording costs a running server.
+"""``python -m benchmarks.read_trace_lines``: what recording costs a running server.
 
 One server with three brokers, one load. The level of its trace is switched through the control port
 between short windows, in alternation; ``stream`` is brief with a listener of the event stream. The
@@ -61,105 +61,116 @@ class MeasuredWindow(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of their lines per transaction."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class TraceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of the command line."""
 
     rounds: int
     seconds: float
     producers: int
-    protocol: str
+    txn_flow: str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 0 also where a target is missed, which is a result."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.trace", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.read_trace_lines", description=__doc__
+    )
     parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--producers", type=int, default=32)
-    parser.add_argument("--flow", dest="protocol", choices=("old", "v2"), default="v2")
-    options = msgspec.convert(vars(parser.parse_args(arguments)), Options)
+    parser.add_argument("--flow", dest="txn_flow", choices=("old", "v2"), default="v2")
+    options = msgspec.convert(vars(parser.parse_args(arguments)), TraceOptions)
     print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    load = build.go_program("load")
-    with serve() as server:
-        windows_by_level = measure(server, load, options)
-        server.record("brief")
-        trace_lines = server.trace()
-    print(f"{options.producers} producers, flow {options.protocol}, {BROKERS} brokers, medians")
-    for line in table(windows_by_level):
-        print(line)
-    print(time_steps(trace_lines))
+    load_program = build.build_go_program("load")
+    with serve_with_recording() as server:
+        windows_by_level = measure_levels(server, load_program, options)
+        server.set_level("brief")
+        recorded_lines = server.read_trace_lines()
+    print(f"{options.producers} producers, flow {options.txn_flow}, {BROKERS} brokers, medians")
+    for table_line in table_lines(windows_by_level):
+        print(table_line)
+    print(time_steps(recorded_lines))
     return 0
 
 
-def measure(
-    server: RecordingServer, load: Path, options: Options
+def measure_levels(
+    server: RecordingServer, load_program: Path, options: TraceOptions
 ) -> dict[str, list[MeasuredWindow]]:
-    """The windows of each level, taken in alternation."""
-    generator = Generator(binary=load, bootstrap=server.bootstrap, server_pid=server.pid)
+    """Measure windows of each level, in alternation."""
+    generator = Generator(
+        load_program=load_program, bootstrap=server.bootstrap, server_pid=server.pid
+    )
 
-    def run(level: str, seconds: float) -> MeasuredWindow:
-        with server.listener() if level == "stream" else nullcontext():
-            return measure_window("brief" if level == "stream" else level, seconds)
+    def measure_at_level(level_name: str, measured_s: float) -> MeasuredWindow:
+        with server.listen_to_events() if level_name == "stream" else nullcontext():
+            return measure_window("brief" if level_name == "stream" else level_name, measured_s)
 
-    def measure_window(level: str, seconds: float) -> MeasuredWindow:
-        server.record(level)
+    def measure_window(level_name: str, measured_s: float) -> MeasuredWindow:
+        server.set_level(level_name)
         # The first transactions of a run are not counted, but their events are.
-        generator.transactions(
-            protocol=options.protocol,
+        generator.run_transactions(
+            txn_flow=options.txn_flow,
             producer_count=options.producers,
             warm_up_s=0.3,
             measured_s=0.3,
         )
-        state_before = server.record(level)
-        load_figures = generator.transactions(
-            protocol=options.protocol,
+        trace_state_before = server.set_level(level_name)
+        transaction_figures = generator.run_transactions(
+            txn_flow=options.txn_flow,
             producer_count=options.producers,
             warm_up_s=0.0,
-            measured_s=seconds,
+            measured_s=measured_s,
         )
-        state_after = server.record(level)
+        trace_state_after = server.set_level(level_name)
         events_per_transaction = (
-            state_after["next"] - state_before["next"]
-        ) / load_figures.transactions
+            trace_state_after["next"] - trace_state_before["next"]
+        ) / transaction_figures.transactions
         return MeasuredWindow(
-            per_second=load_figures.per_second,
-            p99_ms=load_figures.p99_ms,
-            cpu_ms=load_figures.server_cpu_seconds / load_figures.transactions * 1_000,
+            per_second=transaction_figures.per_second,
+            p99_ms=transaction_figures.p99_ms,
+            cpu_ms=transaction_figures.server_cpu_seconds
+            / transaction_figures.transactions
+            * 1_000,
             events_per_transaction=events_per_transaction,
-            bytes_per_transaction=events_per_transaction * mean_line_bytes(server.trace())
+            bytes_per_transaction=events_per_transaction
+            * mean_line_bytes(server.read_trace_lines())
             if events_per_transaction
             else 0.0,
         )
 
-    run("off", 2.0)  # everything is met for the first time
-    windows_by_level: dict[str, list[MeasuredWindow]] = {level: [] for level in LEVELS}
+    measure_at_level("off", 2.0)  # everything is met for the first time
+    windows_by_level: dict[str, list[MeasuredWindow]] = {level_name: [] for level_name in LEVELS}
     for round_number in range(options.rounds):
-        for level in LEVELS if round_number % 2 else reversed(LEVELS):
-            windows_by_level[level].append(run(level, options.seconds))
+        for level_name in LEVELS if round_number % 2 else reversed(LEVELS):
+            windows_by_level[level_name].append(measure_at_level(level_name, options.seconds))
     return windows_by_level
 
 
-def table(windows_by_level: dict[str, list[MeasuredWindow]]) -> Iterator[str]:
-    """A line per level: medians, and the medians of each round's ratio to its own ``off``."""
-    columns = ("tps", "ratio", "CPU ms", "ratio", "p99 ms", "events", "bytes")
-    yield f"{'level':6}" + "".join(f"{column:>8}" for column in columns)
-    for level, windows in windows_by_level.items():
-        medians = {
-            name: median(getattr(window, name) for window in windows)
-            for name in MeasuredWindow.__struct_fields__
+def table_lines(windows_by_level: dict[str, list[MeasuredWindow]]) -> Iterator[str]:
+    """Write a line per level: medians, and those of each round's ratio to its own ``off``."""
+    column_titles = ("tps", "ratio", "CPU ms", "ratio", "p99 ms", "events", "bytes")
+    yield f"{'level':6}" + "".join(f"{column_title:>8}" for column_title in column_titles)
+    for level_name, windows in windows_by_level.items():
+        median_by_name = {
+            field_name: median(getattr(window, field_name) for window in windows)
+            for field_name in MeasuredWindow.__struct_fields__
         }
-        speed_ratio = median(speed_ratios(windows_by_level, level))
-        cost_ratio = median(cost_ratios(windows_by_level, level))
+        speed_ratio = median(speed_ratios(windows_by_level, level_name))
+        cost_ratio = median(cost_ratios(windows_by_level, level_name))
         yield (
-            f"{level:6}{medians['per_second']:8,.0f}{speed_ratio:8.2f}"
-            f"{medians['cpu_ms']:8.3f}{cost_ratio:8.2f}{medians['p99_ms']:8.1f}"
-            f"{medians['events_per_transaction']:8.1f}{medians['bytes_per_transaction']:8,.0f}"
+            f"{level_name:6}{median_by_name['per_second']:8,.0f}{speed_ratio:8.2f}"
+            f"{median_by_name['cpu_ms']:8.3f}{cost_ratio:8.2f}{median_by_name['p99_ms']:8.1f}"
+            f"{median_by_name['events_per_transaction']:8.1f}{median_by_name['bytes_per_transaction']:8,.0f}"
         )
-    lost_share = quartiles([1 - ratio for ratio in speed_ratios(windows_by_level, "brief")])
-    more_cpu_share = quartiles([1 - ratio for ratio in cost_ratios(windows_by_level, "brief")])
+    lost_share_text = describe_quartiles(
+        [1 - round_ratio for round_ratio in speed_ratios(windows_by_level, "brief")]
+    )
+    more_cpu_text = describe_quartiles(
+        [1 - round_ratio for round_ratio in cost_ratios(windows_by_level, "brief")]
+    )
     yield (
-        f"throughput lost at brief: {lost_share} (target: at most {LOST_MAX:.0%}); "
-        f"by CPU: {more_cpu_share}"
+        f"throughput lost at brief: {lost_share_text} (target: at most {LOST_MAX:.0%}); "
+        f"by CPU: {more_cpu_text}"
     )
     events_per_transaction = median(
         window.events_per_transaction for window in windows_by_level["brief"]
@@ -173,40 +184,49 @@ def table(windows_by_level: dict[str, list[MeasuredWindow]]) -> Iterator[str]:
     )
 
 
-def speed_ratios(windows_by_level: dict[str, list[MeasuredWindow]], level: str) -> list[float]:
-    """Throughput of each window as a share of that without a trace in its round."""
-    rounds = zip(windows_by_level[level], windows_by_level["off"], strict=True)
-    return [window.per_second / baseline.per_second for window, baseline in rounds]
-
-
-def cost_ratios(windows_by_level: dict[str, list[MeasuredWindow]], level: str) -> list[float]:
-    """The same share by CPU time, as if the server had nothing else to wait for."""
+def speed_ratios(windows_by_level: dict[str, list[MeasuredWindow]], level_name: str) -> list[float]:
+    """Compute the throughput of each window as a share of that without a trace in its round."""
+    window_pairs = zip(windows_by_level[level_name], windows_by_level["off"], strict=True)
     return [
-        baseline.cpu_ms / window.cpu_ms
-        for window, baseline in zip(windows_by_level[level], windows_by_level["off"], strict=True)
+        window.per_second / window_without_trace.per_second
+        for window, window_without_trace in window_pairs
     ]
 
 
-def quartiles(values: list[float]) -> str:
-    """The median, and the quarters below and above."""
-    low, middle, high = quantiles(values, n=4) if len(values) > 1 else values * 3
-    return f"{middle:.0%} ({low:.0%} to {high:.0%})"
+def cost_ratios(windows_by_level: dict[str, list[MeasuredWindow]], level_name: str) -> list[float]:
+    """Compute the same share by CPU time, as if the server had nothing else to wait for."""
+    return [
+        window_without_trace.cpu_ms / window.cpu_ms
+        for window, window_without_trace in zip(
+            windows_by_level[level_name], windows_by_level["off"], strict=True
+        )
+    ]
 
 
-def mean_line_bytes(lines: list[bytes]) -> float:
-    """Bytes of an event's line on average, with its line end."""
-    _, *line_lengths, _ = map(len, lines)
+def describe_quartiles(ratios: list[float]) -> str:
+    """Write the median with the lower and the upper quartile."""
+    lower_quartile, median_ratio, upper_quartile = (
+        quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+    )
+    return f"{median_ratio:.0%} ({lower_quartile:.0%} to {upper_quartile:.0%})"
+
+
+def mean_line_bytes(trace_lines: list[bytes]) -> float:
+    """Compute the bytes of an event's line on average, with its line end."""
+    _, *line_lengths, _ = map(len, trace_lines)
     return sum(line_lengths) / len(line_lengths)
 
 
-def time_steps(lines: list[bytes]) -> str:
-    """How long the steps of GET /trace take, where a ring is full of such events."""
-    events = Recording.from_lines("the server's trace", lines).events
+def time_steps(trace_lines: list[bytes]) -> str:
+    """Measure how long the steps of GET /trace take, where a ring is full of such events."""
+    events = Recording.from_lines("the server's trace", trace_lines).events
     tracer = Tracer(time.monotonic_ns, level=TraceLevel.FULL, ring_bytes=DEFAULTS.trace_ring_bytes)
     while not tracer.first_index:
         for event in events:
-            data = event.d if isinstance(event.d, dict) else None
-            tracer.emit(event.k, str(event.n), parents=(len(tracer) - 1,), tx=event.tx, data=data)
+            event_data = event.d if isinstance(event.d, dict) else None
+            tracer.emit(
+                event.k, str(event.n), parents=(len(tracer) - 1,), tx=event.tx, data=event_data
+            )
     del events  # a server has none: the collector would go through them while a step is timed
     gc.collect()
     step_times_ms = []
@@ -228,62 +248,64 @@ def time_steps(lines: list[bytes]) -> str:
 class RecordingServer:
     """A server that runs, and its control port."""
 
-    def __init__(self, *, pid: int, bootstrap: str, http: str) -> None:
+    def __init__(self, *, pid: int, bootstrap: str, http_url: str) -> None:
         self.pid = pid
         self.bootstrap = bootstrap
-        self.http = http
+        self.http_url = http_url
 
-    def record(self, level: str) -> dict[str, Any]:
-        """Record so much from now on; answers with the state of the trace."""
+    def set_level(self, level_name: str) -> dict[str, Any]:
+        """Set the level of recording; return the state of the trace."""
         request = urllib.request.Request(
-            f"{self.http}/api/v1/trace", data=json.dumps({"level": level}).encode()
+            f"{self.http_url}/api/v1/trace", data=json.dumps({"level": level_name}).encode()
         )
-        with urllib.request.urlopen(request) as answer:
-            state: dict[str, Any] = json.load(answer)
-            return state
+        with urllib.request.urlopen(request) as response:
+            trace_state: dict[str, Any] = json.load(response)
+            return trace_state
 
-    def trace(self) -> list[bytes]:
-        """The lines of the trace that the server keeps."""
-        with urllib.request.urlopen(f"{self.http}/api/v1/trace") as answer:
-            return list(answer)
+    def read_trace_lines(self) -> list[bytes]:
+        """Read the lines of the trace that the server keeps."""
+        with urllib.request.urlopen(f"{self.http_url}/api/v1/trace") as response:
+            return list(response)
 
     @contextmanager
-    def listener(self) -> Iterator[None]:
+    def listen_to_events(self) -> Iterator[None]:
         """Let a process read the event stream while the block runs."""
-        self.record("brief")
-        curl = ("curl", "-sN", f"{self.http}/api/v1/events")
-        process = subprocess.Popen(curl, stdout=subprocess.DEVNULL)
+        self.set_level("brief")
+        curl_command = ("curl", "-sN", f"{self.http_url}/api/v1/events")
+        curl_process = subprocess.Popen(curl_command, stdout=subprocess.DEVNULL)
         try:
             yield
         finally:
-            process.terminate()
-            process.wait(_STOP_LIMIT_S)
+            curl_process.terminate()
+            curl_process.wait(_STOP_LIMIT_S)
 
 
 @contextmanager
-def serve() -> Iterator[RecordingServer]:
+def serve_with_recording() -> Iterator[RecordingServer]:
     """Start this tree's server, and stop it at the end."""
-    with tempfile.TemporaryDirectory(prefix="txnsim-bench-trace-") as home:
-        ready_file = Path(home) / "ready.json"
+    with tempfile.TemporaryDirectory(prefix="txnsim-bench-trace-") as home_directory:
+        ready_file = Path(home_directory) / "ready.json"
         command = (
             *(sys.executable, "-m", cli.__name__, "serve", "--port", "0", "--http", "0"),
             *("--brokers", str(BROKERS), "--ready-file", str(ready_file), "--log-level", "error"),
         )
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
-            addresses = json.loads(_read(ready_file, process))
+            address_by_name = json.loads(_wait_and_read(ready_file, process))
             yield RecordingServer(
-                pid=process.pid, bootstrap=addresses["bootstrap"], http=addresses["http"]
+                pid=process.pid,
+                bootstrap=address_by_name["bootstrap"],
+                http_url=address_by_name["http"],
             )
         finally:
             process.terminate()
             process.wait(_STOP_LIMIT_S)
 
 
-def _read(ready_file: Path, process: subprocess.Popen[bytes]) -> str:
-    deadline = time.monotonic() + _START_LIMIT_S
+def _wait_and_read(ready_file: Path, process: subprocess.Popen[bytes]) -> str:
+    deadline_s = time.monotonic() + _START_LIMIT_S
     while not ready_file.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
+        if process.poll() is not None or time.monotonic() > deadline_s:
             raise RuntimeError(f"the server did not start: exit status {process.returncode}")
         time.sleep(0.05)
     return ready_file.read_text()

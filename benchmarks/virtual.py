@@ -40,57 +40,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
     quieten()
     _print_figures(
         "start and stop of three brokers, ms",
-        [_cluster_cpu_ms(_do_nothing) for _ in range(CLUSTERS + 1)][1:],
+        [_measure_cluster_cpu_ms(_do_nothing) for _ in range(CLUSTERS + 1)][1:],
     )
     _print_figures(
         "an idle day of three brokers, s",
-        [_cluster_cpu_ms(_idle_day) / 1_000 for _ in range(options.rounds)],
+        [_measure_cluster_cpu_ms(_sleep_for_a_day) / 1_000 for _ in range(options.rounds)],
     )
     _print_figures(
         "a day that is advanced, ms",
-        [_cluster_cpu_ms(_advance_day) for _ in range(options.rounds + 1)][1:],
+        [_measure_cluster_cpu_ms(_advance_day) for _ in range(options.rounds + 1)][1:],
     )
     work_by_client: dict[str, Callable[[VirtualCluster], Coroutine[Any, Any, None]]] = {
         "ours": _commit_with_own_client
     }
     if find_spec("aiokafka") is not None:
         work_by_client["aiokafka"] = _commit_with_aiokafka
-    for client_name, work in work_by_client.items():
-        _cluster_cpu_ms(work)  # imports
+    for client_name, work_on_cluster in work_by_client.items():
+        _measure_cluster_cpu_ms(work_on_cluster)  # imports
         rates = [
             PRODUCERS
             * TRANSACTIONS
             * 1_000
-            / (_cluster_cpu_ms(work) - _cluster_cpu_ms(_do_nothing))
+            / (_measure_cluster_cpu_ms(work_on_cluster) - _measure_cluster_cpu_ms(_do_nothing))
             for _ in range(options.rounds)
         ]
         _print_figures(f"transactions per second of CPU, {client_name}", rates)
-    before_mib, cpu_ms, simulated_ms = _resident_mib(), [], 0
+    resident_mib_before, seed_cpu_times_ms, simulated_ms = _read_resident_mib(), [], 0
     for seed in range(options.seeds):
-        row = row_of(seed, SimulationOptions())
-        cpu_ms.append(float(row.cpu_ms))
-        simulated_ms += row.virtual_ms
-    _print_figures("a seed, drawn and judged, ms", cpu_ms)
+        seed_row = row_of(seed, SimulationOptions())
+        seed_cpu_times_ms.append(float(seed_row.cpu_ms))
+        simulated_ms += seed_row.virtual_ms
+    _print_figures("a seed, drawn and judged, ms", seed_cpu_times_ms)
     print(
-        f"{'simulated : CPU, of those seeds':<44} {simulated_ms / sum(cpu_ms):8.1f}\n"
-        f"{'memory after them, MiB more':<44} {_resident_mib() - before_mib:8.1f}",
+        f"{'simulated : CPU, of those seeds':<44} {simulated_ms / sum(seed_cpu_times_ms):8.1f}\n"
+        f"{'memory after them, MiB more':<44} {_read_resident_mib() - resident_mib_before:8.1f}",
         flush=True,
     )
     return 0
 
 
-def _print_figures(name: str, figures: Sequence[float]) -> None:
+def _print_figures(title: str, figures: Sequence[float]) -> None:
     print(
-        f"{name:<44} {median(figures):8.1f} (mean {mean(figures):.1f},"
+        f"{title:<44} {median(figures):8.1f} (mean {mean(figures):.1f},"
         f" {min(figures):.1f} to {max(figures):.1f})",
         flush=True,
     )
 
 
-def _cluster_cpu_ms(work: Callable[[VirtualCluster], Coroutine[Any, Any, None]]) -> float:
-    """CPU of a cluster from before its start to after its end, in ms."""
+def _measure_cluster_cpu_ms(
+    work_on_cluster: Callable[[VirtualCluster], Coroutine[Any, Any, None]],
+) -> float:
+    """Measure the CPU of a cluster from before its start to after its end, in ms."""
     began_cpu_s = time.process_time()
-    run_cluster(work, topics=((TOPIC, PARTITIONS),))
+    run_cluster(work_on_cluster, topics=((TOPIC, PARTITIONS),))
     return (time.process_time() - began_cpu_s) * 1_000
 
 
@@ -98,23 +100,23 @@ async def _do_nothing(_cluster: VirtualCluster) -> None:
     """Do nothing: this run only starts and stops a cluster."""
 
 
-async def _idle_day(_cluster: VirtualCluster) -> None:
+async def _sleep_for_a_day(_cluster: VirtualCluster) -> None:
     await asyncio.sleep(DAY_S)
 
 
 async def _advance_day(cluster: VirtualCluster) -> None:
-    """A day passes at once, and the cluster comes to rest."""
+    """Let a day pass at once, and the cluster come to rest."""
     cluster.sim.environment.clock.advance(DAY_S * 1_000)
     await asyncio.sleep(REST_S)
 
 
 async def _commit_with_own_client(cluster: VirtualCluster) -> None:
-    """Transactions of one record of 100 bytes, of several producers at a time."""
+    """Commit transactions of one record of 100 bytes, of several producers at a time."""
 
-    async def work(name: str) -> None:
+    async def commit_transactions(transactional_id: str) -> None:
         async with (
-            cluster.client(name) as client,
-            Producer(client, transactional_id=name) as producer,
+            cluster.client(transactional_id) as client,
+            Producer(client, transactional_id=transactional_id) as producer,
         ):
             await producer.init_transactions()
             for number in range(TRANSACTIONS):
@@ -122,7 +124,7 @@ async def _commit_with_own_client(cluster: VirtualCluster) -> None:
                 await producer.send(TOPIC, number % PARTITIONS, bytes(100))
                 await producer.commit()
 
-    await asyncio.gather(*(work(f"p{number}") for number in range(PRODUCERS)))
+    await asyncio.gather(*(commit_transactions(f"p{number}") for number in range(PRODUCERS)))
 
 
 async def _commit_with_aiokafka(cluster: VirtualCluster) -> None:
@@ -130,20 +132,22 @@ async def _commit_with_aiokafka(cluster: VirtualCluster) -> None:
     from aiokafka import AIOKafkaProducer
 
     brokers = cluster.sim.metadata.image.brokers.values()
-    bootstrap = [f"{broker.host}:{broker.port}" for broker in brokers]
+    bootstrap_addresses = [f"{broker.host}:{broker.port}" for broker in brokers]
 
-    async def work(name: str) -> None:
+    async def commit_transactions(transactional_id: str) -> None:
         async with AIOKafkaProducer(
-            bootstrap_servers=bootstrap, transactional_id=name, client_id=name
+            bootstrap_servers=bootstrap_addresses,
+            transactional_id=transactional_id,
+            client_id=transactional_id,
         ) as producer:
             for number in range(TRANSACTIONS):
                 async with producer.transaction():
                     await producer.send_and_wait(TOPIC, bytes(100), partition=number % PARTITIONS)
 
-    await asyncio.gather(*(work(f"p{number}") for number in range(PRODUCERS)))
+    await asyncio.gather(*(commit_transactions(f"p{number}") for number in range(PRODUCERS)))
 
 
-def _resident_mib() -> float:
+def _read_resident_mib() -> float:
     page_count = int(Path("/proc/self/statm").read_text().split()[1])
     return page_count * 4096 / 2**20
 

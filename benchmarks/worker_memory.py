@@ -9,43 +9,43 @@ from pathlib import Path
 from typing import Final
 
 _PROC: Final = Path("/proc")
-_WORKER: Final = (b"-m\0pyspark.daemon\0", b"-m\0txnsim_spark.daemon\0")
+_WORKER_ARGUMENTS: Final = (b"-m\0pyspark.daemon\0", b"-m\0txnsim_spark.daemon\0")
 """What a worker's command line has: it is forked from this module. The JVM only has its name."""
 
 
 def forget_peaks() -> None:
     """Reset the peak memory that the system reports for each worker."""
-    for pid in _workers():
+    for pid in _worker_pids():
         with contextlib.suppress(OSError):
             (_PROC / str(pid) / "clear_refs").write_text("5")
 
 
-def largest_mb() -> float:
-    """The largest that any worker has become; 0 without workers."""
-    return max((peak_kb(pid) for pid in _workers()), default=0) / 1_000
+def largest_worker_mb() -> float:
+    """Return the largest that any worker has become; 0 without workers."""
+    return max((peak_memory_kb(pid) for pid in _worker_pids()), default=0) / 1_000
 
 
-def _workers() -> Iterator[int]:
-    """Those started by the JVM that this process has started."""
-    parent_by_pid = dict(parents_now())
+def _worker_pids() -> Iterator[int]:
+    """Find the workers started by the JVM that this process has started."""
+    parent_by_pid = dict(read_parent_pids())
     for pid in parent_by_pid:
-        if _is_below(pid, os.getpid(), parent_by_pid) and _is_worker(pid):
+        if _is_descendant(pid, os.getpid(), parent_by_pid) and _is_worker(pid):
             yield pid
 
 
-def parents_now() -> Iterator[tuple[int, int]]:
-    """The id of each process, with the id of its parent."""
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit():
+def read_parent_pids() -> Iterator[tuple[int, int]]:
+    """Read the id of each process, with the id of its parent."""
+    for process_folder in _PROC.iterdir():
+        if process_folder.name.isdigit():
             with contextlib.suppress(OSError):
-                stat = (entry / "stat").read_text()
-                yield int(entry.name), int(stat.rpartition(")")[2].split()[1])
+                stat_text = (process_folder / "stat").read_text()
+                yield int(process_folder.name), int(stat_text.rpartition(")")[2].split()[1])
 
 
-def _is_below(pid: int, ancestor: int, parent_by_pid: dict[int, int]) -> bool:
+def _is_descendant(pid: int, ancestor_pid: int, parent_by_pid: dict[int, int]) -> bool:
     while pid in parent_by_pid:
         pid = parent_by_pid[pid]
-        if pid == ancestor:
+        if pid == ancestor_pid:
             return True
     return False
 
@@ -55,13 +55,13 @@ def _is_worker(pid: int) -> bool:
         command_line = (_PROC / str(pid) / "cmdline").read_bytes()
     except OSError:
         return False
-    return any(name in command_line for name in _WORKER)
+    return any(name in command_line for name in _WORKER_ARGUMENTS)
 
 
-def peak_kb(pid: int) -> int:
-    """The most memory that a process has had; 0 where it is gone."""
+def peak_memory_kb(pid: int) -> int:
+    """Read the most memory that a process has had; 0 where it is gone."""
     try:
-        lines = (_PROC / str(pid) / "status").read_text().splitlines()
+        status_lines = (_PROC / str(pid) / "status").read_text().splitlines()
     except OSError:
         return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)
+    return next((int(line.split()[1]) for line in status_lines if line.startswith("VmHWM:")), 0)

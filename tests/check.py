@@ -242,7 +242,7 @@ def all_steps(
     with_costly: bool = False,
 ) -> list[Step]:
     """The steps in the order in which they are begun."""
-    python = sys.executable
+    python_program = sys.executable
     return [
         *(
             _tests_step(
@@ -257,22 +257,22 @@ def all_steps(
         Step(
             name="types",
             asks="mypy --strict agrees",
-            command=(python, "-m", "mypy", "--no-error-summary", *_typed_paths()),
+            command=(python_program, "-m", "mypy", "--no-error-summary", *_typed_paths()),
         ),
         Step(
             name="format",
             asks="ruff would change no file",
-            command=(python, "-m", "ruff", "format", "--check", "--quiet", "."),
+            command=(python_program, "-m", "ruff", "format", "--check", "--quiet", "."),
         ),
         Step(
             name="lint",
             asks="ruff finds nothing",
-            command=(python, "-m", "ruff", "check", "--output-format", "concise", "."),
+            command=(python_program, "-m", "ruff", "check", "--output-format", "concise", "."),
         ),
         Step(
             name="layers",
             asks="every import points downwards",
-            command=(str(Path(python).with_name("lint-imports")), "--no-cache"),
+            command=(str(Path(python_program).with_name("lint-imports")), "--no-cache"),
         ),
         *(AFTERWARDS if with_coverage else ()),
     ]
@@ -352,15 +352,15 @@ def _run_all(steps: list[Step], variables: Mapping[str, str] = CERTAIN) -> list[
     """Run the steps, some of them in parallel; the coverage step runs after all tests."""
     final_steps = [step for step in steps if step in AFTERWARDS]
     with (
-        TemporaryDirectory(prefix="txnsim-told-once-") as folder,
+        TemporaryDirectory(prefix="txnsim-told-once-") as folder_path,
         broker_alone() as broker_variables,
-        ThreadPoolExecutor(max_workers=LANES) as lanes,
+        ThreadPoolExecutor(max_workers=LANES) as lane_pool,
     ):
-        shared_variables = {FOLDER: folder, **variables}
+        shared_variables = {FOLDER: folder_path, **variables}
         broker_alone_variables = {**shared_variables, **broker_variables}
         progress = Progress()
         futures = [
-            lanes.submit(
+            lane_pool.submit(
                 _run,
                 step,
                 broker_alone_variables if step.name.startswith(ALONE) else shared_variables,
@@ -426,9 +426,9 @@ def _run(
         seconds=time.monotonic() - began_s,
         cpu_seconds=usage.ru_utime + usage.ru_stime,
     )
-    verdict = "ok    " if outcome.status == 0 else "FAILED"
+    verdict_text = "ok    " if outcome.status == 0 else "FAILED"
     duration = f"{outcome.seconds:6.1f} s, {outcome.cpu_seconds:5.1f} s of processor time"
-    print(f"{verdict} {step.name:<{_WIDTH}} {duration}", flush=True)
+    print(f"{verdict_text} {step.name:<{_WIDTH}} {duration}", flush=True)
     return outcome
 
 

@@ -210,19 +210,19 @@ def _idle_settings_table(rows: Sequence[SettingRow]) -> str:
 
 
 def _settings_table(fields: list[str]) -> str:
-    settings = documentation()
+    setting_by_name = documentation()
     return _table(
         ("Setting", "Kafka's name", "Default", "Unit", "What it does"),
         (
             (
-                f"`{field}`",
+                f"`{field_name}`",
                 f"`{setting.kafka}`" if setting.kafka else "ours alone",
-                _default(field, setting),
+                _default(field_name, setting),
                 setting.unit,
                 setting.reason + (" *(dynamic)*" if _is_dynamic(setting) else ""),
             )
-            for field in fields
-            for setting in [settings[field]]
+            for field_name in fields
+            for setting in [setting_by_name[field_name]]
         ),
     )
 
@@ -234,10 +234,10 @@ def _is_dynamic(setting: Setting) -> bool:
 
 def _default(field_name: str, setting: Setting) -> str:
     field_value = getattr(DEFAULTS, field_name)
-    default = "unset" if field_value is None else f"`{configs.text(field_value)}`"
+    default_text = "unset" if field_value is None else f"`{configs.text(field_value)}`"
     if setting.kafka_default is not msgspec.UNSET:
-        default += f" (Kafka: `{configs.text(setting.kafka_default)}`)"
-    return default
+        default_text += f" (Kafka: `{configs.text(setting.kafka_default)}`)"
+    return default_text
 
 
 def apis_page() -> str | None:
@@ -248,7 +248,7 @@ def apis_page() -> str | None:
     served = shipped_apis(REFERENCE, has_unstable_versions=True, has_telemetry=True).accepted
     rows = []
     for source in sorted(handlers, key=lambda handler: str(handler.constants["API_KEY"]).zfill(3)):
-        title, _, details = source.docstring.partition("\n\n")
+        title, _, details_text = source.docstring.partition("\n\n")
         name, _, summary = _join_lines(title).partition(": ")
         key = source.constants["API_KEY"]
         assert isinstance(key, int)
@@ -259,7 +259,7 @@ def apis_page() -> str | None:
                 name.split(" (")[0],
                 f"{lowest_version}–{highest_version}",
                 summary.rstrip("."),
-                details,
+                details_text,
             )
         )
     return _page(
@@ -274,7 +274,10 @@ def apis_page() -> str | None:
             ("Key", "API", "Versions", "What it does"),
             ((key, f"[{api}](#{api.lower()})", *cells) for key, api, *cells, _details in rows),
         ),
-        *(f"## {api}\n\n{_markdown(details)}" for _key, api, _versions, _summary, details in rows),
+        *(
+            f"## {api}\n\n{_markdown(details_text)}"
+            for _key, api, _versions, _summary, details_text in rows
+        ),
         _unserved_section({int(key) for key, *_ in rows}),
     )
 
@@ -303,11 +306,11 @@ def _unserved_section(served_keys: set[int]) -> str:
 
 def states_page() -> str:
     """The states of a transaction, from the table that the coordinator asks."""
-    state = importlib.import_module("txnsim.txn.state")
-    names: Mapping[object, str] = state.WIRE_NAMES
+    state_module = importlib.import_module("txnsim.txn.state")
+    names: Mapping[object, str] = state_module.WIRE_NAMES
     moves = {
         int(version): {(source, target) for target, sources in table.items() for source in sources}
-        for version, table in state.VALID_PREVIOUS_STATES.items()
+        for version, table in state_module.VALID_PREVIOUS_STATES.items()
     }
     assert moves[0] == moves[1] <= moves[2], "say it in three columns"
 
@@ -316,7 +319,7 @@ def states_page() -> str:
             sorted(str(names[target]) for origin, target in transitions if origin == source)
         )
 
-    states = _member_docstrings(state, "TransactionState")
+    states = _member_docstrings(state_module, "TransactionState")
     return _page(
         "sim/txnsim/txn/state.py",
         "States of a transaction",
@@ -327,13 +330,14 @@ def states_page() -> str:
             ("From", "To", "To, with `transaction.version` 2 alone"),
             (
                 (str(names[source]), to(source, moves[0]), to(source, moves[2] - moves[0]))
-                for source in state.TransactionState
+                for source in state_module.TransactionState
                 if to(source, moves[2])
             ),
         ),
         "## The states",
         *(
-            f"**{names[state.TransactionState[member]]}** ({int(state.TransactionState[member])}). "
+            f"**{names[state_module.TransactionState[member]]}**"
+            f" ({int(state_module.TransactionState[member])}). "
             f"{state_text}"
             for member, state_text in states.items()
         ),
@@ -341,10 +345,10 @@ def states_page() -> str:
 
 
 def fault_points_page() -> str | None:
-    points = _optional("txnsim.faults.points")
-    if points is None:
+    points_module = _optional("txnsim.faults.points")
+    if points_module is None:
         return None
-    docstrings = _member_docstrings(points, "FaultPoint")
+    docstrings = _member_docstrings(points_module, "FaultPoint")
     return _page(
         "sim/txnsim/faults/points.py",
         "Fault points",
@@ -352,7 +356,7 @@ def fault_points_page() -> str | None:
         "[fault](faults.md) can strike them. What each action does there:\n"
         "[fault-actions.md](fault-actions.md).",
         *(
-            f"## `{points.FaultPoint[member]}`\n\n{docstring_text}"
+            f"## `{points_module.FaultPoint[member]}`\n\n{docstring_text}"
             for member, docstring_text in docstrings.items()
         ),
         f"## Actions\n\nWhich action has a meaning at which point:\n\n{fault_actions_table()}",
@@ -377,8 +381,8 @@ def fault_actions_table() -> str:
 
 def trace_page() -> str | None:
     """The kinds of trace events."""
-    kinds = _optional("txnsim.runtime.trace_kinds")
-    if kinds is None:
+    kinds_module = _optional("txnsim.runtime.trace_kinds")
+    if kinds_module is None:
         return None
     return _page(
         "sim/txnsim/runtime/trace_kinds.py",
@@ -396,7 +400,7 @@ def trace_page() -> str | None:
                     event_kind.meaning,
                     ", ".join(f"`{field}`" for field in sorted(event_kind.fields)),
                 )
-                for event_kind in kinds.KINDS.values()
+                for event_kind in kinds_module.KINDS.values()
             ),
         ),
     )
@@ -490,8 +494,8 @@ def logs_reference_page() -> str:
         + _table(
             ("Rule", "What must hold", "What else finds it"),
             (
-                (f"`{rule}`", meaning, REPORTED_BY.get(rule, "nothing"))
-                for rule, meaning in SOUNDNESS.items()
+                (f"`{invariant}`", meaning, REPORTED_BY.get(invariant, "nothing"))
+                for invariant, meaning in SOUNDNESS.items()
             ),
         ),
         *sections,
@@ -651,7 +655,7 @@ def scenarios_page() -> str | None:
     from txnsim_lab.scenario.catalog import scenarios
     from txnsim_lab.scenario.model import HEALTHY, MODES
 
-    stories = sorted(scenarios().values(), key=lambda story: (story.anomaly, story.aliases))
+    story_scenarios = sorted(scenarios().values(), key=lambda story: (story.anomaly, story.aliases))
     rows = [
         (
             story.anomaly,
@@ -659,7 +663,7 @@ def scenarios_page() -> str | None:
             ", ".join(f"`{alias}`" for alias in story.aliases),
             _join_lines(story.goal),
         )
-        for story in stories
+        for story in story_scenarios
     ]
     cells = [
         (
@@ -675,7 +679,7 @@ def scenarios_page() -> str | None:
                 for mode in MODES
             ),
         )
-        for story in stories
+        for story in story_scenarios
     ]
     return _page(
         "scenarios/",
@@ -833,8 +837,8 @@ def public_api_page() -> str:
         "What is public",
         public_api.INTRODUCTION,
         *(
-            f"## {module}\n\n{_table(public_api.HEAD, public_api.rows(module))}"
-            for module in public_api.sections()
+            f"## {module_name}\n\n{_table(public_api.HEAD, public_api.rows(module_name))}"
+            for module_name in public_api.sections()
         ),
         public_api.SHOWN,
         _table(public_api.HEAD, public_api.shown_rows()),
@@ -1024,7 +1028,9 @@ def _page(source: str, title: str, *sections: str) -> str:
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.strip().replace("|", "\\|") for cell in cells) + " |"
+        return (
+            "| " + " | ".join(cell_text.strip().replace("|", "\\|") for cell_text in cells) + " |"
+        )
 
     return "\n".join([line(head), "|" + " --- |" * len(head), *(line(row) for row in rows)])
 
@@ -1056,19 +1062,19 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """Those of ``LITERALS`` that it assigns."""
 
 
-def _sources(folder: str) -> Iterator[Source]:
+def _sources(folder_path: str) -> Iterator[Source]:
     """Every module below a folder, in order of path."""
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
+    for path in sorted((ROOT / folder_path).rglob("*.py")):
+        module_tree = ast.parse(path.read_text("utf-8"))
         yield Source(
             path=path.relative_to(ROOT).as_posix(),
-            docstring=ast.get_docstring(tree) or "",
-            constants=dict(_constants(tree)),
+            docstring=ast.get_docstring(module_tree) or "",
+            constants=dict(_constants(module_tree)),
         )
 
 
-def _constants(tree: ast.Module) -> Iterator[tuple[str, object]]:
-    for node in tree.body:
+def _constants(module_tree: ast.Module) -> Iterator[tuple[str, object]]:
+    for node in module_tree.body:
         match node:
             case (
                 ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)

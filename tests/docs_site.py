@@ -56,7 +56,7 @@ def pages() -> list[Path]:
     return sorted(path.relative_to(ROOT) for path in paths if "node_modules" not in path.parts)
 
 
-def build(target: Path, simulator_folder: Path | None) -> None:
+def build(target_path: Path, simulator_folder: Path | None) -> None:
     """Write the site.
 
     Args:
@@ -64,34 +64,36 @@ def build(target: Path, simulator_folder: Path | None) -> None:
         simulator_folder: What ``txnsim site build`` has written, to be copied in; left out if None.
     """
     with tempfile.TemporaryDirectory(prefix="txnsim-docs-") as name:
-        work = Path(name)
-        stage(work / "pages")
-        (work / "zensical.toml").write_text(configuration(), "utf-8")
+        work_folder = Path(name)
+        stage(work_folder / "pages")
+        (work_folder / "zensical.toml").write_text(configuration(), "utf-8")
         command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
-        subprocess.run(command, cwd=work, check=True, capture_output=True)
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(work / "site", target)
-    for page in target.rglob("*.html"):
-        page_text = page.read_text("utf-8")
-        script_address = os.path.relpath(target / "assets/from_disk.js", page.parent)
-        page.write_text(
+        subprocess.run(command, cwd=work_folder, check=True, capture_output=True)
+        shutil.rmtree(target_path, ignore_errors=True)
+        shutil.copytree(work_folder / "site", target_path)
+    for page_file in target_path.rglob("*.html"):
+        page_text = page_file.read_text("utf-8")
+        script_address = os.path.relpath(target_path / "assets/from_disk.js", page_file.parent)
+        page_file.write_text(
             _FOREIGN.sub(f'<script src="{script_address}"></script>', page_text), "utf-8"
         )
     if simulator_folder is not None:
-        shutil.copytree(simulator_folder, target / SIMULATOR)
+        shutil.copytree(simulator_folder, target_path / SIMULATOR)
 
 
 def stage(folder: Path) -> None:
     """Write the documents into a folder, with the links that the site needs."""
     documents = set(pages())
-    for page in documents:
-        file_text, files = fit_links(page, (ROOT / page).read_text("utf-8"), documents)
-        if page.as_posix().startswith(UNSEARCHED):
+    for page_file in documents:
+        file_text, file_by_path = fit_links(
+            page_file, (ROOT / page_file).read_text("utf-8"), documents
+        )
+        if page_file.as_posix().startswith(UNSEARCHED):
             file_text = f"---\nsearch:\n  exclude: true\n---\n{file_text}"
-        _write(folder / page, file_text)
-        for file, target in files.items():
-            (folder / target).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / file, folder / target)
+        _write(folder / page_file, file_text)
+        for file, target_path in file_by_path.items():
+            (folder / target_path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / file, folder / target_path)
     for file_name, as_name in {
         "docs_from_disk.js": "from_disk.js",
         "docs_site.css": "site.css",
@@ -100,33 +102,33 @@ def stage(folder: Path) -> None:
         shutil.copy(ROOT / "tests/support" / file_name, folder / "assets" / as_name)
 
 
-def fit_links(page: Path, text: str, documents: set[Path]) -> tuple[str, dict[Path, Path]]:
+def fit_links(page_file: Path, text: str, documents: set[Path]) -> tuple[str, dict[Path, Path]]:
     """A page with links that fit the site, and the files that it leads to, by their names there."""
-    files: dict[Path, Path] = {}
+    file_by_path: dict[Path, Path] = {}
 
     def link(match: re.Match[str]) -> str:
         picture, label, target = match.groups()
         file_name, _, anchor = target.partition("#")
         if "://" in target or not file_name:
             return match[0]
-        path = Path(os.path.relpath((ROOT / page).parent / file_name, ROOT))
+        path = Path(os.path.relpath((ROOT / page_file).parent / file_name, ROOT))
         if (ROOT / path).is_dir():
             path = path / "README.md"
             if path not in documents:
                 return label
         if path not in documents:
-            files[path] = path
+            file_by_path[path] = path
             if not picture and path.suffix not in SHOWN:
-                files[path] = path.with_name(path.name + AS_TEXT)
-        file_name = os.path.relpath(files.get(path, path), page.parent)
+                file_by_path[path] = path.with_name(path.name + AS_TEXT)
+        file_name = os.path.relpath(file_by_path.get(path, path), page_file.parent)
         return f"{picture}[{label}]({file_name}{'#' if anchor else ''}{anchor})"
 
     def story(match: re.Match[str]) -> str:
-        return f"([`{match[1]} {match[2]}`]({play(page, match[1], match[2])}))"
+        return f"([`{match[1]} {match[2]}`]({play(page_file, match[1], match[2])}))"
 
     def link_plays(block: str) -> str:
         plays = [
-            f"[▶ {name}]({play(page, name, mode or next(iter(find(name)[1].runs)))})"
+            f"[▶ {name}]({play(page_file, name, mode or next(iter(find(name)[1].runs)))})"
             for name, mode in _TOLD.findall(block)
         ]
         return f"{block}\n\n{' · '.join(plays)}" if plays else block
@@ -140,12 +142,12 @@ def fit_links(page: Path, text: str, documents: set[Path]) -> tuple[str, dict[Pa
         ]
         position = fence.end()
     parts.append(_STORY.sub(story, _LINK.sub(link, text[position:])))
-    return "".join(parts), files
+    return "".join(parts), file_by_path
 
 
-def play(page: Path, story: str, run_name: str) -> str:
+def play(page_file: Path, story: str, run_name: str) -> str:
     """A link from a page to a story in the simulator."""
-    address = os.path.relpath(f"{SIMULATOR}/index.html", page.parent)
+    address = os.path.relpath(f"{SIMULATOR}/index.html", page_file.parent)
     return f"{address}#run={story}&label={quote(run_name)}&take=armed&view=stage"
 
 
@@ -154,9 +156,11 @@ def configuration() -> str:
     sections = []
     for kind, file_names in KINDS.items():
         section_pages = [
-            page for file_name in file_names for page in _with_those_below(Path("docs") / file_name)
+            page_file
+            for file_name in file_names
+            for page_file in _with_those_below(Path("docs") / file_name)
         ]
-        quoted_pages = ", ".join(f'"{page.as_posix()}"' for page in section_pages)
+        quoted_pages = ", ".join(f'"{page_file.as_posix()}"' for page_file in section_pages)
         sections.append(f'  {{ "{kind}" = [{quoted_pages}] }},')
     return f"""\
 [project]
@@ -210,23 +214,25 @@ class _Links(HTMLParser):
                 self.targets.append(value)
 
 
-def dead_links(site: Path) -> Iterator[str]:
+def dead_links(site_folder: Path) -> Iterator[str]:
     """Links of the site's pages to what is not there, or to another host that loads a part."""
     links_by_page = {}
-    for page in sorted(site.rglob("*.html")):
-        if page.relative_to(site).parts[0] not in (SIMULATOR, "404.html"):
-            links_by_page[page] = _Links()
-            links_by_page[page].feed(page.read_text("utf-8"))
-    for page, links in links_by_page.items():
+    for page_file in sorted(site_folder.rglob("*.html")):
+        if page_file.relative_to(site_folder).parts[0] not in (SIMULATOR, "404.html"):
+            links_by_page[page_file] = _Links()
+            links_by_page[page_file].feed(page_file.read_text("utf-8"))
+    for page_file, links in links_by_page.items():
         for target in links.targets:
             address = urlsplit(target)
             if address.scheme or address.netloc or target.startswith("javascript:"):
                 continue
-            path = (page.parent / unquote(address.path)).resolve() if address.path else page
-            description = f"{page.relative_to(site)}: {target}"
+            path = (
+                (page_file.parent / unquote(address.path)).resolve() if address.path else page_file
+            )
+            description = f"{page_file.relative_to(site_folder)}: {target}"
             if path.is_dir():
                 path /= "index.html"
-            if path.relative_to(site.resolve()).parts[0] == SIMULATOR:
+            if path.relative_to(site_folder.resolve()).parts[0] == SIMULATOR:
                 continue
             if not path.is_file() or (
                 address.fragment
@@ -236,11 +242,15 @@ def dead_links(site: Path) -> Iterator[str]:
                 yield description
 
 
-def _with_those_below(page: Path) -> list[Path]:
+def _with_those_below(page_file: Path) -> list[Path]:
     """A page; an index brings the pages of its folder along."""
-    is_index = page.parent.name == "recipes"
-    siblings = [sibling for sibling in pages() if sibling.parent == page.parent and sibling != page]
-    return [page, *siblings] if is_index else [page]
+    is_index = page_file.parent.name == "recipes"
+    siblings = [
+        sibling_path
+        for sibling_path in pages()
+        if sibling_path.parent == page_file.parent and sibling_path != page_file
+    ]
+    return [page_file, *siblings] if is_index else [page_file]
 
 
 def _write(path: Path, text: str) -> None:

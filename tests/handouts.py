@@ -209,9 +209,9 @@ def _page(title: str, kind: str, body: str) -> str:
     )
 
 
-def print_pdf(page: Path) -> None:
+def print_pdf(page_file: Path) -> None:
     """Print a page into a PDF file beside it, by Chromium."""
-    target = page.with_suffix(".pdf").resolve()
+    target_path = page_file.with_suffix(".pdf").resolve()
     command = [
         str(CHROMIUM),
         "--headless",
@@ -220,11 +220,13 @@ def print_pdf(page: Path) -> None:
         "--no-pdf-header-footer",
     ]
     finished_process = subprocess.run(
-        [*command, f"--print-to-pdf={target}", page.resolve().as_uri()],
+        [*command, f"--print-to-pdf={target_path}", page_file.resolve().as_uri()],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if finished_process.returncode != 0 or not target.is_file():
-        raise RuntimeError(f"{CHROMIUM} did not print {page}: {finished_process.stderr[-500:]}")
+    if finished_process.returncode != 0 or not target_path.is_file():
+        raise RuntimeError(
+            f"{CHROMIUM} did not print {page_file}: {finished_process.stderr[-500:]}"
+        )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -49,14 +49,14 @@ def sentences() -> Iterator[tuple[str, str]]:
     patterns = ("*.md", "docs/**/*.md", "helpers/*.md", "helpers/**/*.md")
     paths = sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
     for path in paths:
-        page = path.relative_to(ROOT).as_posix()
-        is_ours = page in ("README.md", "DEVIATIONS.md") or "/" in page
-        if not is_ours or page.startswith(LEFT_OUT) or "node_modules" in path.parts:
+        page_text = path.relative_to(ROOT).as_posix()
+        is_ours = page_text in ("README.md", "DEVIATIONS.md") or "/" in page_text
+        if not is_ours or page_text.startswith(LEFT_OUT) or "node_modules" in path.parts:
             continue
         for part in _PARTS.split(_FENCE.sub("", path.read_text("utf-8"))):
             for sentence in _SENTENCES.split(" ".join(part.split())):
                 if ABSENCE.search(sentence):
-                    yield page, sentence
+                    yield page_text, sentence
 
 
 # Checks
@@ -67,9 +67,11 @@ def held_by(test: str) -> Callable[[], bool]:
 
     def check() -> bool:
         file, _, name = test.partition("::")
-        tree = ast.parse((ROOT / file).read_text("utf-8"))
+        module_tree = ast.parse((ROOT / file).read_text("utf-8"))
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-        return any(isinstance(node, functions) and node.name == name for node in ast.walk(tree))
+        return any(
+            isinstance(node, functions) and node.name == name for node in ast.walk(module_tree)
+        )
 
     return check
 
@@ -114,8 +116,8 @@ def is_unpublished() -> bool:
 
 
 def has_no_writer() -> bool:
-    tree = ast.parse((ROOT / "sim/txnsim_spark/source.py").read_text("utf-8"))
-    names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    module_tree = ast.parse((ROOT / "sim/txnsim_spark/source.py").read_text("utf-8"))
+    names = {node.name for node in ast.walk(module_tree) if isinstance(node, ast.FunctionDef)}
     return not names & {"writer", "streamWriter"}
 
 
@@ -258,22 +260,25 @@ OF_A_CASE: Final = {
 }
 
 
-def _entry(page: str, sentence: str) -> tuple[str, str] | None:
+def _entry(page_text: str, sentence: str) -> tuple[str, str] | None:
     entries = (*CHECKED, *OF_A_CASE)
     return next(
-        (entry for entry in entries if entry[0] == page and sentence.startswith(entry[1])), None
+        (entry for entry in entries if entry[0] == page_text and sentence.startswith(entry[1])),
+        None,
     )
 
 
 def test_each_sentence_about_what_is_not_there_has_its_check() -> None:
     unchecked = [
-        f"{page}: {sentence}" for page, sentence in sentences() if _entry(page, sentence) is None
+        f"{page_text}: {sentence}"
+        for page_text, sentence in sentences()
+        if _entry(page_text, sentence) is None
     ]
     assert unchecked == [], "write a check, or say that it is of a case"
 
 
 def test_no_check_outlives_its_sentence() -> None:
-    used_entries = {_entry(page, sentence) for page, sentence in sentences()}
+    used_entries = {_entry(page_text, sentence) for page_text, sentence in sentences()}
     assert {*CHECKED, *OF_A_CASE} - used_entries == set()
 
 
@@ -312,12 +317,12 @@ def test_eight_stories_need_a_simulator() -> None:
     need = {
         scenario.name
         for scenario in catalog.scenarios().values()
-        for run in scenario.runs
-        if only_simulated(scenario, run, "armed", abilities=STARTED_ABILITIES) is not None
+        for run_name in scenario.runs
+        if only_simulated(scenario, run_name, "armed", abilities=STARTED_ABILITIES) is not None
     }
-    page = (ROOT / "docs/on-real-kafka.md").read_text("utf-8")
+    page_text = (ROOT / "docs/on-real-kafka.md").read_text("utf-8")
     assert len(need) == 8
-    assert "\nEight stories take a step that only a simulator can take:" in page
+    assert "\nEight stories take a step that only a simulator can take:" in page_text
 
 
 def test_the_site_has_the_requests_of_every_member_of_a_group() -> None:

@@ -163,10 +163,10 @@ def test_no_command_writes_over_the_file_that_it_reads(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path, link = tmp_path / "a.jsonl", tmp_path / "link"
+    path, link_path = tmp_path / "a.jsonl", tmp_path / "link"
     path.write_text("kept")
-    link.symlink_to(path)
-    named_paths = {"FILE": str(path), "LINK": str(link)}
+    link_path.symlink_to(path)
+    named_paths = {"FILE": str(path), "LINK": str(link_path)}
     assert main([named_paths.get(word, word) for word in arguments]) == 2
     assert f"{option} {tmp_path}" in (error := capsys.readouterr().err)
     assert "would write over the file that" in error

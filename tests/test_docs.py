@@ -20,13 +20,15 @@ SLOW = {"DEVIATIONS.md", "docs/teaching.md"}
 
 
 @pytest.mark.parametrize(
-    "page",
+    "page_text",
     [pytest.param(page, marks=pytest.mark.slow if page in SLOW else ()) for page in sorted(PAGES)],
 )
-def test_a_generated_page_is_current(page: str) -> None:
-    if page == "docs/cli.md" and sys.version_info >= (3, 13):
+def test_a_generated_page_is_current(page_text: str) -> None:
+    if page_text == "docs/cli.md" and sys.version_info >= (3, 13):
         pytest.skip("argparse prints options in another form since Python 3.13")
-    assert docs.current_text(page) == docs.expected_text(page), "python -m tests.docs --write"
+    assert docs.current_text(page_text) == docs.expected_text(page_text), (
+        "python -m tests.docs --write"
+    )
 
 
 def test_pages_are_written_all_or_none(
@@ -49,9 +51,9 @@ def test_pages_are_written_all_or_none(
 
 
 def test_every_setting_says_what_it_does() -> None:
-    page = docs.settings_page()
+    page_text = docs.settings_page()
     for name, setting in documentation().items():
-        assert f"| `{name}` |" in page
+        assert f"| `{name}` |" in page_text
         assert setting.unit
         assert len(setting.reason) > 5
 
@@ -64,16 +66,16 @@ def test_every_generated_page_names_its_generator() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    texts = {path: _prose(path) for path in _documents()}
-    anchors = {path: _anchors(text) for path, text in texts.items()}
+    text_by_path = {path: _prose(path) for path in _documents()}
+    anchors_by_path = {path: _anchors(text) for path, text in text_by_path.items()}
     broken_links = []
-    for path, text in texts.items():
+    for path, text in text_by_path.items():
         for target in re.findall(r"\]\(([^)\s]+)\)", text):
             file_name, _, anchor = target.partition("#")
             linked_file = (path.parent / file_name).resolve() if file_name else path
             if "://" not in target and (
                 not linked_file.exists()
-                or (anchor and anchor not in anchors.get(linked_file, {anchor}))
+                or (anchor and anchor not in anchors_by_path.get(linked_file, {anchor}))
             ):
                 broken_links.append(f"{path.relative_to(ROOT)}: {target}")
     assert broken_links == []
@@ -103,24 +105,24 @@ def test_no_page_speaks_of_newest_releases_without_their_number() -> None:
     vague = re.compile(
         r"\b(newest|latest|today's)\s+releases?\b|\ball\s+but\s+\d\.\d", re.IGNORECASE
     )
-    texts = {path: path.read_text("utf-8") for path in _documents()}
-    texts |= {path: path.read_text("utf-8") for path in ROOT.glob("scenarios/**/*.yaml")}
+    text_by_path = {path: path.read_text("utf-8") for path in _documents()}
+    text_by_path |= {path: path.read_text("utf-8") for path in ROOT.glob("scenarios/**/*.yaml")}
     vague_pages = {
         path.relative_to(ROOT).as_posix(): match[0]
-        for path, text in texts.items()
+        for path, text in text_by_path.items()
         if (match := vague.search(text))
     }
     assert vague_pages.keys() == OF_OTHERS, vague_pages
 
 
 def test_every_page_is_linked_from_somewhere() -> None:
-    texts = {path: path.read_text("utf-8") for path in _documents()}
+    text_by_path = {path: path.read_text("utf-8") for path in _documents()}
     unlinked = [
         path.relative_to(ROOT).as_posix()
         for path in ROOT.glob("docs/**/*.md")
         if not any(
             re.search(rf"\]\([^)]*\b{re.escape(path.name)}", text)
-            for other_page, text in texts.items()
+            for other_page, text in text_by_path.items()
             if other_page != path
         )
     ]
@@ -149,7 +151,9 @@ def _symptoms() -> list[list[str]]:
         .split("## Symptoms")[1]
         .split("\n\n")[2]
     )
-    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
+    return [
+        [cell_text.strip() for cell_text in row.split("|")[1:-1]] for row in table.splitlines()[2:]
+    ]
 
 
 def test_the_index_of_symptoms_names_rules_that_there_are() -> None:

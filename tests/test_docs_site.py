@@ -22,10 +22,10 @@ TROUBLES: Final = "docs/troubleshooting.html"
 @pytest.mark.costly
 @pytest.mark.slow
 def test_no_link_of_the_site_is_dead_and_nothing_comes_from_elsewhere(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    docs_site.build(site, simulator_folder=None)
-    assert sorted(docs_site.dead_links(site)) == []
-    pages = list(site.rglob("*.html"))
+    site_folder = tmp_path / "site"
+    docs_site.build(site_folder, simulator_folder=None)
+    assert sorted(docs_site.dead_links(site_folder)) == []
+    pages = list(site_folder.rglob("*.html"))
     assert len(pages) > 90
     for page in pages:
         loaded_urls = re.findall(
@@ -33,7 +33,7 @@ def test_no_link_of_the_site_is_dead_and_nothing_comes_from_elsewhere(tmp_path: 
             page.read_text("utf-8"),
         )
         assert loaded_urls == [], page
-    index = json.loads((site / "search.json").read_text("utf-8"))["items"]
+    index = json.loads((site_folder / "search.json").read_text("utf-8"))["items"]
     searched = html.unescape(
         " ".join(
             f"{entry['title']} {entry['text']}" for entry in index if TROUBLES in entry["location"]
@@ -55,12 +55,12 @@ def test_a_dead_link_is_found(tmp_path: Path) -> None:
 
 
 def test_links_fit_the_site() -> None:
-    page = Path("docs/a.md")
+    page_file = Path("docs/a.md")
     page_text = (
         "[rules](../sim/txnsim/txn/state.py), [x](b.md#c), [dir](../tests/recipes/streams)\n"
         "A story (`z01 V-`).\n\n```console\n$ txnsim scenario run z05 --mode V+ --armed\n```\n"
     )
-    linked_text, files = docs_site.fit_links(page, page_text, {Path("docs/b.md")})
+    linked_text, file_by_path = docs_site.fit_links(page_file, page_text, {Path("docs/b.md")})
     assert linked_text.splitlines() == [
         "[rules](../sim/txnsim/txn/state.py.txt), [x](b.md#c), dir",
         "A story ([`z01 V-`](../simulator/index.html#run=z01&label=V-&take=armed&view=stage)).",
@@ -71,7 +71,7 @@ def test_links_fit_the_site() -> None:
         "",
         "[▶ z05](../simulator/index.html#run=z05&label=V%2B&take=armed&view=stage)",
     ]
-    assert files == {Path("sim/txnsim/txn/state.py"): Path("sim/txnsim/txn/state.py.txt")}
+    assert file_by_path == {Path("sim/txnsim/txn/state.py"): Path("sim/txnsim/txn/state.py.txt")}
 
 
 def test_every_page_for_users_is_in_the_menu() -> None:

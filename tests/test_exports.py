@@ -12,9 +12,9 @@ from tests.support.public_api import first_sentence, sections, shown_names, show
 from tests.test_tidy import ROOT, source
 
 
-@pytest.mark.parametrize("module", list(sections()))
-def test_a_public_module_has_each_name_that_it_lists_and_says_what_it_is(module: str) -> None:
-    imported_module = importlib.import_module(module)
+@pytest.mark.parametrize("module_name", list(sections()))
+def test_a_public_module_has_each_name_that_it_lists_and_says_what_it_is(module_name: str) -> None:
+    imported_module = importlib.import_module(module_name)
     assert len(imported_module.__all__) == len(set(imported_module.__all__)) > 0
     silent_modules = [
         field_name
@@ -32,10 +32,10 @@ def test_what_pages_import_is_there_and_says_what_it_is() -> None:
     assert [name for name, meaning in rows if not meaning] == []
 
 
-@pytest.mark.parametrize("module", ["txnsim.client", "txnsim_spark", "txnsim.testing"])
-def test_a_name_that_is_not_there_is_an_attribute_error(module: str) -> None:
+@pytest.mark.parametrize("module_name", ["txnsim.client", "txnsim_spark", "txnsim.testing"])
+def test_a_name_that_is_not_there_is_an_attribute_error(module_name: str) -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = importlib.import_module(module).Nothing
+        _ = importlib.import_module(module_name).Nothing
 
 
 def test_the_package_tells_users_that_it_is_typed() -> None:

@@ -135,9 +135,9 @@ def test_the_finding_of_the_page_is_as_the_schema_says() -> None:
 
 def write() -> None:
     """Write the present output of the command into the page."""
-    block, page = block_of(), FORENSICS.read_text("utf-8")
+    block, page_text = block_of(), FORENSICS.read_text("utf-8")
     output = play_page().shown
-    FORENSICS.write_text(page[: block.start(2)] + output + page[block.end(2) :], "utf-8")
+    FORENSICS.write_text(page_text[: block.start(2)] + output + page_text[block.end(2) :], "utf-8")
 
 
 if __name__ == "__main__":

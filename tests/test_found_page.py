@@ -23,10 +23,10 @@ ROW: Final = re.compile(r"^\| (\d\S+) \| ([^|]+) \| (hangs) \| (healthy) \|$", r
 def test_each_release_of_the_table_hangs_on_real_brokers_and_only_with_the_fault() -> None:
     verdicts = map(json.loads, (ROOT / "tests/real/verdicts.jsonl").read_text().splitlines())
     rows = [row for row in verdicts if row["animal"] == "Z34"]
-    page = (ROOT / "tests/real/FOUND.md").read_text("utf-8")
+    page_text = (ROOT / "tests/real/FOUND.md").read_text("utf-8")
     rows_of_page = {
         (release, run): (hangs, healthy)
-        for release, runs, hangs, healthy in ROW.findall(page)
+        for release, runs, hangs, healthy in ROW.findall(page_text)
         for run in re.findall(r"`([^`]+)`", runs)
     }
     assert rows_of_page.keys() == {(row["on"], row["run"]) for row in rows}
@@ -41,11 +41,11 @@ def test_the_stories_of_the_page_come_to_what_it_says() -> None:
     came_to = {}
     for page_text in STORY.findall((ROOT / "tests/real/FOUND.md").read_text("utf-8")):
         story = read("found.yaml", page_text)
-        (run,) = story.runs
+        (run_name,) = story.runs
         came_to[story.name] = run_in_virtual_time(
-            ScenarioRun(scenario=story, run=run, take="armed")
+            ScenarioRun(scenario=story, run=run_name, take="armed")
         ).verdict
-    assert {name: verdict.observed for name, verdict in came_to.items()} == {
+    assert {name: judges_result.observed for name, judges_result in came_to.items()} == {
         "no-leader-after-fewer-replicas": ("story-failed",),
         "cut-off-coordinator": ("false-fencing",),
         "share-state-made-twice": ("delivered-after-acknowledgement",),

@@ -28,7 +28,7 @@ def test_every_lesson_says_what_it_is_for_and_needs_only_those_before() -> None:
         assert {need for need in aim.needs if re.fullmatch(r"L\d+", need)} <= earlier_lessons, (
             lesson_name
         )
-        assert aim.picture in {picture_entry.name for picture_entry in PICTURES}
+        assert aim.picture in {picture.name for picture in PICTURES}
         earlier_lessons.add(lesson_name)
 
 
@@ -63,8 +63,8 @@ def test_each_picture_is_a_slide_that_can_be_edited() -> None:
     deck = handouts.slides()
     assert deck.count("<section>") == len(PICTURES) + 1
     assert deck.count("<svg") == len(PICTURES)
-    for picture_entry in PICTURES:
-        assert html.escape(picture_entry.title) in deck
+    for picture in PICTURES:
+        assert html.escape(picture.title) in deck
     assert "http" not in re.sub(r'xmlns="[^"]*"', "", deck)
 
 

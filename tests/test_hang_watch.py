@@ -25,7 +25,7 @@ def run(pytester: pytest.Pytester, test: str, *limits: str) -> pytest.RunResult:
 
 @pytest.mark.slow
 def test_a_test_that_stands_still_ends_the_run_with_its_stack(pytester: pytest.Pytester) -> None:
-    outcome = run(
+    run_result = run(
         pytester,
         """
         import subprocess, sys, threading
@@ -35,8 +35,8 @@ def test_a_test_that_stands_still_ends_the_run_with_its_stack(pytester: pytest.P
         """,
         "hang_idle_s=2",
     )
-    assert outcome.ret == 1
-    outcome.stderr.fnmatch_lines(
+    assert run_result.ret == 1
+    run_result.stderr.fnmatch_lines(
         ["*in test_it*", "*time.sleep(600)*", "*::test_it hangs: its processes stood still for 2 s"]
     )
 
@@ -44,7 +44,7 @@ def test_a_test_that_stands_still_ends_the_run_with_its_stack(pytester: pytest.P
 @pytest.mark.costly
 @pytest.mark.slow
 def test_a_test_that_computes_without_end_ends_the_run(pytester: pytest.Pytester) -> None:
-    outcome = run(
+    run_result = run(
         pytester,
         """
         def test_it():
@@ -54,8 +54,8 @@ def test_a_test_that_computes_without_end_ends_the_run(pytester: pytest.Pytester
         "hang_idle_s=4",
         "hang_busy_s=1",
     )
-    assert outcome.ret == 1
-    outcome.stderr.fnmatch_lines(["*::test_it hangs: it used more than 1 s of processors"])
+    assert run_result.ret == 1
+    run_result.stderr.fnmatch_lines(["*::test_it hangs: it used more than 1 s of processors"])
 
 
 @pytest.mark.costly
@@ -64,7 +64,7 @@ def test_a_test_whose_child_works_does_not_hang(pytester: pytest.Pytester) -> No
     """Its own process stands still for longer than the limit, which is some seconds: within one, a
     busy machine may give a child no turn.
     """
-    outcome = run(
+    run_result = run(
         pytester,
         """
         import subprocess, sys
@@ -75,15 +75,15 @@ def test_a_test_whose_child_works_does_not_hang(pytester: pytest.Pytester) -> No
         """,
         "hang_idle_s=5",
     )
-    assert outcome.ret == 0
+    assert run_result.ret == 0
 
 
 def test_what_children_have_used_counts_when_they_have_ended(pytester: pytest.Pytester) -> None:
-    work = hang_watch.ProcessorUse()
-    work.look()
+    processor_use = hang_watch.ProcessorUse()
+    processor_use.look()
     pytester.run(sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass")
-    work.look()
-    assert work.used_s > 0.25
+    processor_use.look()
+    assert processor_use.used_s > 0.25
 
 
 def test_a_child_that_leaves_with_all_it_has_used_does_not_hide_what_others_do(
@@ -92,14 +92,14 @@ def test_a_child_that_leaves_with_all_it_has_used_does_not_hide_what_others_do(
     """The parent of such a child has ended. CI once took the next test for a hang."""
     used_s_by_process = {1: 1.0, 2: 90.0}
     monkeypatch.setattr(hang_watch, "used_by_process_s", lambda: dict(used_s_by_process))
-    work = hang_watch.ProcessorUse()
-    work.look()
+    processor_use = hang_watch.ProcessorUse()
+    processor_use.look()
     del used_s_by_process[2]
     for _ in range(hang_watch.LOOKS):
-        assert not work.stood_still(300.0)
+        assert not processor_use.stood_still(300.0)
         used_s_by_process[1] += 1.0
-        work.look()
-    assert not work.stood_still(300.0)
+        processor_use.look()
+    assert not processor_use.stood_still(300.0)
     for _ in range(hang_watch.LOOKS):
-        work.look()
-    assert work.stood_still(300.0)
+        processor_use.look()
+    assert processor_use.stood_still(300.0)

@@ -195,15 +195,15 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "results").write_bytes(msgspec.json.encode(exam_run(SituationOutcome.PASSED)))
     (folder / "logs" / "orders-0").mkdir(parents=True)
     (folder / "logs" / "orders-0" / f"{0:020}.log").write_bytes(b"")
-    (history,) = traces_folder.glob("*.armed.history.jsonl")
-    (trace,) = (path for path in traces_folder.glob("*.armed.jsonl") if path != history)
-    (control_history,) = (
+    (history_file,) = traces_folder.glob("*.armed.history.jsonl")
+    (trace_file,) = (path for path in traces_folder.glob("*.armed.jsonl") if path != history_file)
+    (control_history_file,) = (
         path for path in traces_folder.glob("*.disarmed.jsonl") if "history" not in path.name
     )
     return {
-        "history": str(history),
-        "trace": str(trace),
-        "other trace": str(control_history),
+        "history": str(history_file),
+        "trace": str(trace_file),
+        "other trace": str(control_history_file),
         "words": str(folder / "words"),
         "results": str(folder / "results"),
         "missing": str(folder / "missing"),

@@ -103,12 +103,12 @@ def test_legends_of_the_dashboard_name_labels_of_their_metrics() -> None:
         assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= labels, target
 
 
-@pytest.mark.parametrize("alert", RULES)
-def test_an_alert_is_explained(alert: str) -> None:
-    rule = RULES[alert]
-    sections = re.findall(rf"^### {alert}\n\n\*\*(\w+)\.\*\*", PAGE, re.MULTILINE)
+@pytest.mark.parametrize("alert_name", RULES)
+def test_an_alert_is_explained(alert_name: str) -> None:
+    rule = RULES[alert_name]
+    sections = re.findall(rf"^### {alert_name}\n\n\*\*(\w+)\.\*\*", PAGE, re.MULTILINE)
     assert sections == [rule["labels"]["severity"]]
-    assert rule["annotations"]["runbook"] == f"docs/monitoring.md#{alert.lower()}"
+    assert rule["annotations"]["runbook"] == f"docs/monitoring.md#{alert_name.lower()}"
     labels = {label for label_name in names(rule["expr"]) for label in LABELS[label_name]}
     assert set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))) <= labels
 
@@ -120,7 +120,9 @@ def test_each_alert_is_seen_quiet_and_firing() -> None:
         for test in tests
         for step in test["alert_rule_test"]
     }
-    assert states_by_alert == {(alert, fires) for alert in RULES for fires in (False, True)}
+    assert states_by_alert == {
+        (alert_name, fires) for alert_name in RULES for fires in (False, True)
+    }
 
 
 @pytest.fixture(scope="module")

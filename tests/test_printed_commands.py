@@ -164,13 +164,13 @@ PRELUDES: Final = {
 SHELLS: Final = tuple(shell for shell in PRELUDES if shutil.which(shell))
 
 
-def words_received(shell: str, commands: Sequence[ShellText], home: Path) -> list[list[str]]:
+def words_received(shell_name: str, commands: Sequence[ShellText], home: Path) -> list[list[str]]:
     """The words that a shell makes of each command of a script."""
     home.mkdir(exist_ok=True)
-    script = home / "script"
-    script.write_bytes((PRELUDES[shell] + "\n".join(commands) + "\n").encode())
+    script_file = home / "script"
+    script_file.write_bytes((PRELUDES[shell_name] + "\n".join(commands) + "\n").encode())
     finished_process = subprocess.run(
-        [shell, str(script)],
+        [shell_name, str(script_file)],
         cwd=home,
         env={"PATH": "/usr/bin:/bin", "HOME": str(home)},
         capture_output=True,
@@ -199,25 +199,27 @@ def arguments_received(
     return options
 
 
-def check_names(names: Sequence[str], shell: str, home: Path) -> None:
+def check_names(names: Sequence[str], shell_name: str, home: Path) -> None:
     """Give every kind of command about every name to a shell."""
     for kind, printed_command in COMMANDS.items():
-        commands = [printed_command.make(name) for name in names]
-        assert all(printable(command) == command for command in commands), kind
-        received_words = words_received(shell, commands, home)
+        shell_commands = [printed_command.make(name) for name in names]
+        assert all(printable(command) == command for command in shell_commands), kind
+        received_words = words_received(shell_name, shell_commands, home)
         assert len(received_words) == len(names), kind
         parser = parser_of(received_words[0][1]) if received_words[0][0] == "txnsim" else None
         for name, words_of in zip(names, received_words, strict=True):
             fields = arguments_received(parser, words_of)
-            for field in printed_command.fields:
-                assert fields[field] == name, (kind, field, name)
+            for field_name in printed_command.fields:
+                assert fields[field_name] == name, (kind, field_name, name)
             if printed_command.partition is not None:
                 assert fields["partition"] == printed_command.partition
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_each_hostile_name_arrives_in_every_printed_command(shell: str, tmp_path: Path) -> None:
-    check_names(HOSTILE_NAMES, shell, tmp_path / "home")
+@pytest.mark.parametrize("shell_name", SHELLS)
+def test_each_hostile_name_arrives_in_every_printed_command(
+    shell_name: str, tmp_path: Path
+) -> None:
+    check_names(HOSTILE_NAMES, shell_name, tmp_path / "home")
 
 
 DRAWN: Final = st.lists(names_from_outside(), min_size=NAMES_AT_ONCE, max_size=NAMES_AT_ONCE)

@@ -29,25 +29,25 @@ def absent_names(program_text: str) -> Iterator[str]:
     if the text is no program.
     """
     try:
-        program = ast.parse(program_text)
+        program_tree = ast.parse(program_text)
     except SyntaxError:
         return
-    modules: dict[str, ModuleType] = {}
-    for node in ast.walk(program):
+    module_by_name: dict[str, ModuleType] = {}
+    for node in ast.walk(program_tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.startswith(OURS):
-                    modules[alias.asname or alias.name] = importlib.import_module(alias.name)
+                    module_by_name[alias.asname or alias.name] = importlib.import_module(alias.name)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OURS):
             for alias in node.names:
                 member = _member(importlib.import_module(node.module or ""), alias.name)
                 if member is None:
                     yield f"{node.module}.{alias.name}"
                 elif isinstance(member, ModuleType):
-                    modules[alias.asname or alias.name] = member
-    for node in ast.walk(program):
+                    module_by_name[alias.asname or alias.name] = member
+    for node in ast.walk(program_tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            module = modules.get(node.value.id)
+            module = module_by_name.get(node.value.id)
             if module is not None and _member(module, node.attr) is None:
                 yield f"{module.__name__}.{node.attr}"
 
@@ -65,8 +65,8 @@ def _member(module: ModuleType, name: str) -> object:
 def test_programs_in_strings_name_what_exists() -> None:
     texts = {
         (path.relative_to(ROOT).as_posix(), text)
-        for folder in FOLDERS
-        for path in (ROOT / folder).rglob("*.py")
+        for folder_path in FOLDERS
+        for path in (ROOT / folder_path).rglob("*.py")
         if path != Path(__file__)
         for text in program_texts(path)
     }

@@ -69,10 +69,12 @@ def _texts_for_people() -> Iterator[tuple[str, str]]:
         if "vendor" not in path.parts:
             yield path.relative_to(ROOT).as_posix(), COMMENT.sub("", path.read_text("utf-8"))
     for path in sorted(ROOT.glob("sim/**/*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        docstring_ids = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        module_tree = ast.parse(path.read_text("utf-8"))
+        docstring_ids = {
+            id(node.value) for node in ast.walk(module_tree) if isinstance(node, ast.Expr)
+        }
         name = path.relative_to(ROOT).as_posix()
-        for node in ast.walk(tree):
+        for node in ast.walk(module_tree):
             if isinstance(node, ast.Constant) and id(node) not in docstring_ids:
                 file_text = node.value
                 if (

@@ -12,8 +12,8 @@ from txnsim.testing import SimulatedKafka
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "first-client.md"
 
 
-def bytes_of(section: str, sign: str) -> bytes:
-    blocks = re.findall(rf"^{sign} ((?:[0-9a-f]{{2}} )+)", section, re.MULTILINE)
+def bytes_of(section_text: str, sign: str) -> bytes:
+    blocks = re.findall(rf"^{sign} ((?:[0-9a-f]{{2}} )+)", section_text, re.MULTILINE)
     return bytes.fromhex("".join(blocks))
 
 
@@ -34,14 +34,14 @@ def exchange_bytes(address: str, request: bytes) -> bytes:
 def test_the_bytes_of_the_page_are_answered_as_it_shows() -> None:
     sections = PAGE.read_text("utf-8").split("\n### ")[1:4]
     with SimulatedKafka(brokers=1, trace="brief") as kafka:
-        for section in sections:
-            request = bytes_of(section, ">")
-            assert int.from_bytes(request[:4], "big") == len(request) - 4, section
+        for section_text in sections:
+            request = bytes_of(section_text, ">")
+            assert int.from_bytes(request[:4], "big") == len(request) - 4, section_text
             answer = exchange_bytes(kafka.bootstrap, request)
-            expected_answer = bytes_of(section, "<")
+            expected_answer = bytes_of(section_text, "<")
             assert answer[: len(expected_answer)] == expected_answer, answer.hex(" ")
             if not expected_answer:
                 assert answer == b"", "the connection is closed"
-                reason = section.split("bad request\n")[1].splitlines()[0]
-                (refusal,) = kafka.trace.events(kind="conn.refuse")
-                assert refusal.d["reason"] == reason
+                reason = section_text.split("bad request\n")[1].splitlines()[0]
+                (refusal_event,) = kafka.trace.events(kind="conn.refuse")
+                assert refusal_event.d["reason"] == reason

@@ -80,11 +80,11 @@ def pages() -> list[str]:
 
 
 def blocks() -> Iterator[Block]:
-    for page in pages():
-        file_text = (ROOT / page).read_text("utf-8")
+    for page_text in pages():
+        file_text = (ROOT / page_text).read_text("utf-8")
         for match in re.finditer(r"^```(\w*)\n(.*?)^```$", file_text, re.DOTALL | re.MULTILINE):
             line = file_text.count("\n", 0, match.start()) + 1
-            yield Block(page, line, match[1], match[2])
+            yield Block(page_text, line, match[1], match[2])
 
 
 def commands() -> Iterator[Command]:
@@ -130,10 +130,10 @@ def accept_pip(arguments: list[str]) -> None:
     assert set(match[1].split(",")) <= project["optional-dependencies"].keys()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
-def test_what_the_first_test_needs_is_installed_above_it(page: str) -> None:
+@pytest.mark.parametrize("page_text", ["README.md", "docs/testing.md"])
+def test_what_the_first_test_needs_is_installed_above_it(page_text: str) -> None:
     """``make journeys`` runs the README's commands without any change."""
-    text_above, test = (ROOT / page).read_text("utf-8").split("```python\n", 1)
+    text_above, test = (ROOT / page_text).read_text("utf-8").split("```python\n", 1)
     (line,) = re.findall(r"^\$ (pip install .*)$", text_above, re.MULTILINE)
     assert test.startswith("import pytest\nfrom kafka import KafkaProducer\n")
     assert shlex.split(line)[2] == ".[pytest,demo]"
@@ -147,9 +147,9 @@ def test_the_documents_show_each_command_of_the_program() -> None:
 def test_a_page_that_shows_the_command_says_how_to_have_it() -> None:
     pages = {command.place.split(":")[0] for command in COMMANDS if command.words[0] == "txnsim"}
     silent_pages = [
-        page
-        for page in sorted(pages - {"docs/install.md"})
-        if "install.md)" not in (ROOT / page).read_text("utf-8")
+        page_text
+        for page_text in sorted(pages - {"docs/install.md"})
+        if "install.md)" not in (ROOT / page_text).read_text("utf-8")
     ]
     assert silent_pages == []
 
@@ -303,18 +303,19 @@ def test_the_readme_compares_by_figures_that_were_measured() -> None:
         for page in ("docs/performance.md", "docs/conformance.md")
         for line in (ROOT / page).read_text("utf-8").splitlines()
         if line.startswith("| ")
-        and (cells := [cell.strip() for cell in line.strip("|").split("|")])
+        and (cells := [cell_text.strip() for cell_text in line.strip("|").split("|")])
     }
     starts = [
-        int(cell.replace(",", "")) / 1000 for cell in rows["process start to first commit, ms"][:2]
+        int(cell_text.replace(",", "")) / 1000
+        for cell_text in rows["process start to first commit, ms"][:2]
     ]
     memory = rows["idle memory, MB"]
     assert (
         f"need {starts[0]:.1f} s until their first commit and {memory[0]} MB of memory" in page_text
     )
     assert f"txnsim {starts[1]:.2f} s and {memory[1]} MB" in page_text
-    passed_count, differ = (int(cell) for cell in rows["kfake"][3:5])
-    own_count, own_differences = (int(cell) for cell in rows["txnsim"][3:5])
+    passed_count, differ = (int(cell_text) for cell_text in rows["kfake"][3:5])
+    own_count, own_differences = (int(cell_text) for cell_text in rows["txnsim"][3:5])
     assert own_differences == 0
     assert f"txnsim answers all {own_count} of" in page_text
     assert (

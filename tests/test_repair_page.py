@@ -53,10 +53,10 @@ class PlayedBlock(NamedTuple):
 
 def play_blocks() -> Iterator[PlayedBlock]:
     """The blocks in order, each with what should stand there."""
-    page = PAGE.read_text("utf-8")
+    page_text = PAGE.read_text("utf-8")
     with practise_server() as server, tempfile.TemporaryDirectory() as name:
         address = server.bootstrap.split(",")[0]
-        blocks = list(BLOCK.finditer(page))
+        blocks = list(BLOCK.finditer(page_text))
         for block in blocks:
             language, text = block.groups()
             if language == "console" and text.startswith(TYPED):
@@ -109,11 +109,11 @@ def test_the_page_shows_what_its_commands_print() -> None:
 
 def write() -> None:
     """Write the present output of the commands into the page."""
-    page = PAGE.read_text("utf-8")
-    for block, expected, status in reversed(list(play_blocks())):
-        sys.stdout.write(f"{status}: {expected.splitlines()[0]}\n")
-        page = page[: block.start(2)] + expected + page[block.end(2) :]
-    PAGE.write_text(page, "utf-8")
+    page_text = PAGE.read_text("utf-8")
+    for block, expected_text, status in reversed(list(play_blocks())):
+        sys.stdout.write(f"{status}: {expected_text.splitlines()[0]}\n")
+        page_text = page_text[: block.start(2)] + expected_text + page_text[block.end(2) :]
+    PAGE.write_text(page_text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -13,20 +13,22 @@ from tests.support.ten_pictures import PICTURES, Picture, run_of, svg
 from txnsim_lab.scenario.teaching.trace_facts import fact
 
 
-@pytest.mark.parametrize("entry", PICTURES, ids=lambda entry: entry.name)
-def test_what_is_said_below_a_picture_is_so_in_its_run(entry: Picture) -> None:
-    run = run_of(entry.name)
-    assert entry.says
-    assert {words: fact(run, words) for words in entry.says} == entry.says
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda entry: entry.name)
+def test_what_is_said_below_a_picture_is_so_in_its_run(picture: Picture) -> None:
+    recording = run_of(picture.name)
+    assert picture.says
+    assert {words: fact(recording, words) for words in picture.says} == picture.says
 
 
 def test_a_picture_is_readable_alone_and_in_both_themes() -> None:
     assert len(PICTURES) == 10
-    for picture_entry in PICTURES:
-        text = svg(picture_entry)
+    for picture in PICTURES:
+        text = svg(picture)
         root = ElementTree.fromstring(text)
         assert root.find("{http://www.w3.org/2000/svg}title") is not None
         assert "prefers-color-scheme:dark" in text
         assert "The coordinator believes" in text
-        assert all(f"The partition believes: {tp}" in text for tp in picture_entry.tape)
+        assert all(
+            f"The partition believes: {partition_name}" in text for partition_name in picture.tape
+        )
         assert "What happened last" in text

@@ -231,8 +231,8 @@ def forget_caches() -> Iterator[None]:
 
 
 def module_of(name: str) -> str:
-    module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return module.removeprefix("sim.")
+    module_name = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return module_name.removeprefix("sim.")
 
 
 def test_functions_fit_a_screen() -> None:
@@ -475,9 +475,9 @@ def _in_test_folders() -> frozenset[str]:
         tests = tests | _sections(test)
         imports_by_folder.setdefault(Path(test).parent.as_posix(), set()).update(_imports(test))
     return frozenset(
-        module
+        module_name
         for file_name in python_files("sim")
-        if (module := module_of(file_name))
+        if (module_name := module_of(file_name))
         in imports_by_folder.get(_folder_of_tests(file_name), ())
         or _unit_test_of(file_name) in tests
     )
@@ -503,11 +503,11 @@ def test_tests_of_the_broker_need_no_tests_of_others() -> None:
     """These tests import the broker's package, their own folder and ``tests.support``."""
     own_prefixes = ("tests.broker", "tests.support", "tests.image", "tests.test_tidy")
     foreign_imports = [
-        f"{file_name}: {module}"
+        f"{file_name}: {module_name}"
         for file_name in python_files("tests")
         if file_name.startswith("tests/broker/")
-        for module in _imported_modules(file_name)
-        if module.startswith("tests.") and not module.startswith(own_prefixes)
+        for module_name in _imported_modules(file_name)
+        if module_name.startswith("tests.") and not module_name.startswith(own_prefixes)
     ]
     assert_none(foreign_imports, "move it to tests/support")
 
@@ -535,7 +535,9 @@ def test_every_module_is_imported_by_the_product() -> None:
     imported_modules: set[str] = set()
     for file_name in python_files("sim"):
         own_name = module_of(file_name)
-        imported_modules |= {module for module in _imports(file_name) if module != own_name}
+        imported_modules |= {
+            module_name for module_name in _imports(file_name) if module_name != own_name
+        }
     unused_modules = [
         file_name
         for file_name in python_files("sim")
@@ -553,9 +555,9 @@ def _imports(name: str) -> Iterator[str]:
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names)
-            case ast.ImportFrom(module=str(module), names=names):
-                yield module
-                yield from (f"{module}.{alias.name}" for alias in names)
+            case ast.ImportFrom(module=str(module_name), names=names):
+                yield module_name
+                yield from (f"{module_name}.{alias.name}" for alias in names)
             case ast.Call(
                 func=ast.Name(id="offered" | "offering"), args=[ast.Constant(value=str(text))]
             ):
@@ -693,7 +695,9 @@ def test_a_module_that_a_docstring_names_exists() -> None:
     """As ``txnsim.runtime.loop_turns``, or as ``runtime.loop_turns``: of the package itself, or of
     txnsim.
     """
-    package_names = {module.split(".")[1] for module in _module_names() if "." in module}
+    package_names = {
+        module_name.split(".")[1] for module_name in _module_names() if "." in module_name
+    }
     first_words = {*package_names, *TESTS_OF, "pipeline"}
     absent_modules = [
         f"{file_name}: {dotted}"
@@ -707,10 +711,12 @@ def test_a_module_that_a_docstring_names_exists() -> None:
     assert_none(absent_modules, "no module of the package has this name, and none of txnsim")
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
-def test_a_page_names_modules_and_files_that_exist(page: str) -> None:
-    quoted_names = set(re.findall(r"`([\w.]+)`", source(page))) - MOVED.keys()
-    package_names = {module.split(".")[1] for module in _module_names() if "." in module}
+@pytest.mark.parametrize("page_text", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_a_page_names_modules_and_files_that_exist(page_text: str) -> None:
+    quoted_names = set(re.findall(r"`([\w.]+)`", source(page_text))) - MOVED.keys()
+    package_names = {
+        module_name.split(".")[1] for module_name in _module_names() if "." in module_name
+    }
     dotted = {
         quoted_name
         for quoted_name in quoted_names
@@ -726,7 +732,7 @@ def test_a_page_names_modules_and_files_that_exist(page: str) -> None:
         and not _is_no_module(quoted_name)
     ]
     absent_names += files - {Path(file_name).name for file_name in tracked_files()}
-    assert_none(absent_names, f"{page} names what is gone")
+    assert_none(absent_names, f"{page_text} names what is gone")
 
 
 def test_a_name_that_is_gone_is_noticed() -> None:
@@ -752,11 +758,11 @@ def _modules_beside(name: str) -> set[str]:
     """Public modules and packages of the package that this file opens."""
     package = module_of(name)
     inside = {
-        module.removeprefix(f"{package}.").partition(".")[0]
-        for module in _module_names()
-        if module.startswith(f"{package}.")
+        module_name.removeprefix(f"{package}.").partition(".")[0]
+        for module_name in _module_names()
+        if module_name.startswith(f"{package}.")
     }
-    return {module for module in inside if not module.startswith("_")}
+    return {module_name for module_name in inside if not module_name.startswith("_")}
 
 
 def _is_name(dotted: str, dotted_name: str) -> bool:
@@ -766,12 +772,12 @@ def _is_name(dotted: str, dotted_name: str) -> bool:
     return any(_has(f"{prefix}{dotted}") for prefix in [*outer_prefixes, "txnsim.", ""])
 
 
-def _has(module: str) -> bool:
-    while module not in _module_names():
-        module, _, attribute = module.rpartition(".")
-        if module in _module_names():
-            return attribute in _names_in(module)
-        if not module:
+def _has(module_name: str) -> bool:
+    while module_name not in _module_names():
+        module_name, _, attribute_name = module_name.rpartition(".")
+        if module_name in _module_names():
+            return attribute_name in _names_in(module_name)
+        if not module_name:
             return False
     return True
 
@@ -783,9 +789,9 @@ GIVE_NAMES: Final = (
 
 
 @cache
-def _names_in(module: str) -> frozenset[str]:
+def _names_in(module_name: str) -> frozenset[str]:
     """Names that a module, or a class in it, gives to something or imports."""
-    path = f"sim/{module.replace('.', '/')}"
+    path = f"sim/{module_name.replace('.', '/')}"
     names: set[str] = set()
     file = f"{path}.py" if (ROOT / f"{path}.py").exists() else f"{path}/__init__.py"
     for node in nodes(file, *GIVE_NAMES):
@@ -817,15 +823,15 @@ def _is_no_module(dotted: str) -> bool:
 # Doors
 
 
-def package_of(module: str) -> str:
+def package_of(module_name: str) -> str:
     """The package that owns a module: ``txnsim.txn``; the root's own modules are the root's."""
-    parts = module.split(".")
+    parts = module_name.split(".")
     is_folder = len(parts) > 1 and (ROOT / "sim" / parts[0] / parts[1]).is_dir()
     return ".".join(parts[:2]) if is_folder else parts[0]
 
 
-def is_private(module: str) -> bool:
-    return any(re.match("_(?!_)", part) for part in module.split("."))
+def is_private(module_name: str) -> bool:
+    return any(re.match("_(?!_)", part) for part in module_name.split("."))
 
 
 @cache
@@ -833,30 +839,33 @@ def doors() -> frozenset[str]:
     """Modules of ours that another package or another program imports."""
     names = _module_names()
     modules = {*entry_points(), *public_api.sections(), *public_api.shown_modules()}
-    modules |= {module for module in FOR_OTHERS if not is_private(module)}
+    modules |= {module_name for module_name in FOR_OTHERS if not is_private(module_name)}
     for file_name in python_files("sim"):
         own_package = package_of(module_of(file_name))
         modules |= {
-            module
-            for module in _imports(file_name)
-            if module in names and package_of(module) != own_package
+            module_name
+            for module_name in _imports(file_name)
+            if module_name in names and package_of(module_name) != own_package
         }
     return frozenset(modules)
 
 
 def test_a_private_module_is_imported_by_its_own_package_alone() -> None:
-    assert_none((module for module in doors() if is_private(module)), "take a door of that package")
+    assert_none(
+        (module_name for module_name in doors() if is_private(module_name)),
+        "take a door of that package",
+    )
 
 
 def test_a_module_that_no_other_package_imports_is_private() -> None:
     """A door keeps its name; every other module, or a folder above it, begins with ``_``."""
     complaints = [
-        module
+        module_name
         for file_name in python_files("sim")
         if not file_name.endswith("__init__.py")
-        and package_of(module := module_of(file_name)).count(".")
-        and not is_private(module)
-        and module not in doors()
+        and package_of(module_name := module_of(file_name)).count(".")
+        and not is_private(module_name)
+        and module_name not in doors()
     ]
     assert_none(complaints, "begin its name with an underscore, or that of its folder")
 
@@ -931,11 +940,11 @@ def _imported_modules(name: str) -> Iterator[str]:
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names)
-            case ast.ImportFrom(module=str(module), names=names):
-                inner = [f"{module}.{alias.name}" for alias in names]
+            case ast.ImportFrom(module=str(module_name), names=names):
+                inner = [f"{module_name}.{alias.name}" for alias in names]
                 yield from inner
                 if not all(submodule in _module_names() for submodule in inner):
-                    yield module
+                    yield module_name
             case _:
                 pass
 
@@ -962,9 +971,9 @@ def rows_below_runtime() -> list[set[str]]:
 
 def test_only_rows_above_the_cores_are_excused_from_purity() -> None:
     excused = {
-        entry.removeprefix("txnsim.").removesuffix(" -> *").removesuffix(".**")
-        for entry in contract("Cores are pure")["ignore_imports"]
-        if entry.endswith(" -> *")
+        entry_text.removeprefix("txnsim.").removesuffix(" -> *").removesuffix(".**")
+        for entry_text in contract("Cores are pure")["ignore_imports"]
+        if entry_text.endswith(" -> *")
     }
     pure = set().union(*rows_below_runtime())
     assert excused == set().union(*layers()) - (pure - {"loggers"})

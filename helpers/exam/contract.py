@@ -11,7 +11,7 @@ import platform
 import sys
 
 CONTRACT = 1
-RUNTIME = f"{platform.python_implementation()} {platform.python_version()}"
+RUNTIME_VERSION = f"{platform.python_implementation()} {platform.python_version()}"
 
 
 def serve(driver):
@@ -20,34 +20,38 @@ def serve(driver):
     Args:
         driver: ``describe()``, ``error(raised)`` and the commands as methods.
     """
-    answers = os.fdopen(os.dup(1), "w")
+    answer_output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # a library that prints must not write between the answers
     for line in sys.stdin:
         command = json.loads(line)
-        number, verb = command.pop("id"), command.pop("do")
-        answers.write(json.dumps({"id": number, **answer(driver, verb, command)}) + "\n")
-        answers.flush()
-        if verb == "quit":
+        command_id, command_name = command.pop("id"), command.pop("do")
+        answer_output.write(
+            json.dumps({"id": command_id, **run_command(driver, command_name, command)}) + "\n"
+        )
+        answer_output.flush()
+        if command_name == "quit":
             break
     os._exit(0)  # threads of a library that hangs must not keep the process
 
 
-def answer(driver, verb, arguments):
+def run_command(driver, command_name, arguments):
     """Run one command; return the answer."""
-    if verb == "quit":
+    if command_name == "quit":
         return {"ok": True}
-    method = getattr(driver, verb.replace("-", "_"), None)
-    if method is None:
-        return {"ok": False, "error": {"name": "UNSUPPORTED_COMMAND", "message": verb}}
-    response = {"ok": True, "runtime": RUNTIME} if verb == "describe" else {"ok": True}
+    command_method = getattr(driver, command_name.replace("-", "_"), None)
+    if command_method is None:
+        return {"ok": False, "error": {"name": "UNSUPPORTED_COMMAND", "message": command_name}}
+    response = (
+        {"ok": True, "runtime": RUNTIME_VERSION} if command_name == "describe" else {"ok": True}
+    )
     try:
-        return response | (method(**arguments) or {})
+        return response | (command_method(**arguments) or {})
     except Exception as error:  # a library may raise any class; the error is its answer
         return {"ok": False, "error": {**describe_error(error), **driver.error(error)}}
 
 
 def describe_error(error):
-    """The fields of an error that are the same for every library."""
+    """Return the fields of an error that are the same for every library."""
     is_unsupported = isinstance(error, NotImplementedError)
     return {
         "name": "UNSUPPORTED_COMMAND" if is_unsupported else type(error).__name__,

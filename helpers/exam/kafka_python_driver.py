@@ -16,25 +16,25 @@ from kafka.errors import (
 )
 from kafka.structs import OffsetAndMetadata
 
-FATAL = (
+FATAL_ERRORS = (
     ProducerFencedError,
     OutOfOrderSequenceNumberError,
     UnsupportedVersionError,
     AuthorizationError,
 )
 """The library's guide is that of the Java client: close on these, abort on every other error."""
-POSITION_MS = 200
+POSITION_TIMEOUT_MS = 200
 
 
 class Driver:
-    """Producers and consumers by name."""
+    """It keeps producers and consumers by name; each command is a method."""
 
     def __init__(self):
         self.producers, self.consumers = {}, {}
         self.patience_s = 30.0
 
     def describe(self, contract):
-        """The library, its version, and the version of the contract."""
+        """Name the library with its version, and the version of the contract that both speak."""
         return {
             "contract": min(contract, CONTRACT),
             "library": "kafka-python",
@@ -43,12 +43,15 @@ class Driver:
         }
 
     def error(self, error):
-        """What the library says about an error; a call that ran out of time may be repeated."""
-        retriable, fatal = isinstance(error, KafkaTimeoutError), isinstance(error, FATAL)
+        """Return what the library says of an error; a call that ran out of time may be repeated."""
+        is_retriable, is_fatal = (
+            isinstance(error, KafkaTimeoutError),
+            isinstance(error, FATAL_ERRORS),
+        )
         return {
-            "retriable": retriable,
-            "abortable": isinstance(error, KafkaError) and not fatal and not retriable,
-            "fatal": fatal,
+            "retriable": is_retriable,
+            "abortable": isinstance(error, KafkaError) and not is_fatal and not is_retriable,
+            "fatal": is_fatal,
         }
 
     def init(self, producer, bootstrap, client_id, transactional_id, transaction_timeout_ms,
@@ -72,17 +75,17 @@ class Driver:
 
     def send(self, producer, topic, partition, value, wait):
         """Send one record; with ``wait``, return once it is acknowledged."""
-        future = self.producers[producer].send(topic, value.encode(), partition=partition)
-        return {"offset": future.get(timeout=self.patience_s).offset} if wait else {}
+        record_future = self.producers[producer].send(topic, value.encode(), partition=partition)
+        return {"offset": record_future.get(timeout=self.patience_s).offset} if wait else {}
 
     def send_offsets(self, producer, group, offsets, consumer=""):
-        """Positions of a group into the transaction, by its member where there is one."""
-        positions = {
+        """Add positions of a group to the transaction, by its member where there is one."""
+        offset_by_partition = {
             TopicPartition(*position[:2]): OffsetAndMetadata(position[2], "", -1)
             for position in offsets
         }
-        group_identity = self.consumers[consumer].group_metadata() if consumer else group
-        self.producers[producer].send_offsets_to_transaction(positions, group_identity)
+        group_or_metadata = self.consumers[consumer].group_metadata() if consumer else group
+        self.producers[producer].send_offsets_to_transaction(offset_by_partition, group_or_metadata)
 
     def commit(self, producer):
         self.producers[producer].commit_transaction()
@@ -92,7 +95,7 @@ class Driver:
 
     def consumer(self, topic, partitions, **settings):
         """Make a reader of the partitions, from their beginning."""
-        reader = self.reader(**settings)
+        reader = self.make_reader(**settings)
         reader.assign([TopicPartition(topic, index) for index in range(partitions)])
         reader.seek_to_beginning()
 
@@ -100,9 +103,9 @@ class Driver:
         """Make a member of a group of the classic protocol."""
         if protocol != "classic":
             raise NotImplementedError(protocol)
-        self.reader(**settings, session_timeout_ms=session_timeout_ms).subscribe([topic])
+        self.make_reader(**settings, session_timeout_ms=session_timeout_ms).subscribe([topic])
 
-    def reader(self, consumer, bootstrap, client_id, group, isolation, **settings):
+    def make_reader(self, consumer, bootstrap, client_id, group, isolation, **settings):
         """Make a consumer without automatic commits."""
         self.consumers[consumer] = KafkaConsumer(
             bootstrap_servers=bootstrap.split(","), client_id=client_id, group_id=group,
@@ -112,26 +115,36 @@ class Driver:
         return self.consumers[consumer]
 
     def end_offsets(self, consumer):
-        """The end offset of each partition that the consumer reads."""
+        """Return the end offset of each partition that the consumer reads."""
         reader = self.consumers[consumer]
-        ends = reader.end_offsets(list(reader.assignment()))
-        return {"ends": {partition.partition: end for partition, end in ends.items()}}
+        end_by_partition = reader.end_offsets(list(reader.assignment()))
+        return {
+            "ends": {
+                partition.partition: end_offset
+                for partition, end_offset in end_by_partition.items()
+            }
+        }
 
     def poll(self, consumer, timeout_ms):
-        """What comes within the time, and where the reader stands."""
+        """Return the records that come within the time, and the positions after them."""
         reader, records = self.consumers[consumer], []
         deadline_s = time.monotonic() + timeout_ms / 1000
         while (remaining_s := deadline_s - time.monotonic()) > 0:
-            for batch in reader.poll(timeout_ms=int(remaining_s * 1000)).values():
+            for partition_records in reader.poll(timeout_ms=int(remaining_s * 1000)).values():
                 records += [
-                    [record.partition, record.offset, record.value.decode()] for record in batch
+                    [record.partition, record.offset, record.value.decode()]
+                    for record in partition_records
                 ]
-        positions = {}
+        position_by_partition = {}
         for partition in reader.assignment():
             with contextlib.suppress(KafkaTimeoutError):  # one that is not known yet is left out
-                positions[partition.partition] = reader.position(partition, timeout_ms=POSITION_MS)
-        offsets = {index: offset for index, offset in positions.items() if offset is not None}
-        return {"records": records, "positions": offsets}
+                position_by_partition[partition.partition] = reader.position(
+                    partition, timeout_ms=POSITION_TIMEOUT_MS
+                )
+        known_position_by_partition = {
+            index: offset for index, offset in position_by_partition.items() if offset is not None
+        }
+        return {"records": records, "positions": known_position_by_partition}
 
     def seek(self, consumer, topic, partition, offset):
         """Set the consumer's position."""

@@ -36,14 +36,16 @@ def main() -> None:
         builder = builder.config("spark.jars.packages", PACKAGE)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for question in json.loads(args.expected.read_text("utf-8")):
-        sys.stdout.write(json.dumps(answer(spark, args.bootstrap, question["topic"])) + "\n")
+    for expected_topic in json.loads(args.expected.read_text("utf-8")):
+        sys.stdout.write(
+            json.dumps(read_topic(spark, args.bootstrap, expected_topic["topic"])) + "\n"
+        )
     spark.stop()
 
 
-def answer(spark: SparkSession, bootstrap: str, topic: str) -> dict[str, object]:
-    """What a stream reads to its end, and where the source says that it stands then."""
-    source = (
+def read_topic(spark: SparkSession, bootstrap: str, topic: str) -> dict[str, object]:
+    """Return what a stream reads to its end, and where the source says that it stands then."""
+    topic_frame = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
@@ -52,25 +54,31 @@ def answer(spark: SparkSession, bootstrap: str, topic: str) -> dict[str, object]
         .load()
         .selectExpr("offset", "CAST(value AS STRING) AS value")
     )
-    table = topic.replace("-", "_")
-    with tempfile.TemporaryDirectory() as checkpoint:
-        stream = (
-            source.writeStream.format("memory")
-            .queryName(table)
-            .option("checkpointLocation", checkpoint)
+    table_name = topic.replace("-", "_")
+    with tempfile.TemporaryDirectory() as checkpoint_directory:
+        streaming_query = (
+            topic_frame.writeStream.format("memory")
+            .queryName(table_name)
+            .option("checkpointLocation", checkpoint_directory)
             .trigger(availableNow=True)
             .start()
         )
-        stream.awaitTermination()
-    rows = spark.table(table).orderBy("offset").collect()
-    findings: dict[str, object] = {"topic": topic, "values": [row["value"] for row in rows]}
-    ends = [
-        source["endOffset"] for progress in stream.recentProgress for source in progress["sources"]
+        streaming_query.awaitTermination()
+    rows = spark.table(table_name).orderBy("offset").collect()
+    reader_answer: dict[str, object] = {"topic": topic, "values": [row["value"] for row in rows]}
+    stream_end_offsets = [
+        topic_frame["endOffset"]
+        for progress in streaming_query.recentProgress
+        for topic_frame in progress["sources"]
     ]
-    if ends:
-        end = json.loads(ends[-1]) if isinstance(ends[-1], str) else ends[-1]
-        findings["position"] = findings["end"] = int(end[topic]["0"])
-    return findings
+    if stream_end_offsets:
+        last_end_offsets = (
+            json.loads(stream_end_offsets[-1])
+            if isinstance(stream_end_offsets[-1], str)
+            else stream_end_offsets[-1]
+        )
+        reader_answer["position"] = reader_answer["end"] = int(last_end_offsets[topic]["0"])
+    return reader_answer
 
 
 if __name__ == "__main__":

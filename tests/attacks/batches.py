@@ -51,21 +51,25 @@ def tiny_records_gzip(target: AttackTarget) -> int:
 def tiny_records_allowed(target: AttackTarget) -> int:
     """As many tiny records as a compressed batch may have, ten times."""
     batch = _encode_batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
-    return sum(_produce(target, batch, expected=ErrorCode.none) for _ in range(10))
+    return sum(_produce(target, batch, expected_error=ErrorCode.none) for _ in range(10))
 
 
 def other_codec(target: AttackTarget) -> int:
     """As many tiny records as a batch may have, for a topic of another codec, three times."""
     batch = _encode_batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
     configs = ({"name": "compression.type", "value": "gzip"},)
-    return sum(_produce(target, batch, expected=ErrorCode.none, configs=configs) for _ in range(3))
+    return sum(
+        _produce(target, batch, expected_error=ErrorCode.none, configs=configs) for _ in range(3)
+    )
 
 
 def other_codec_large(target: AttackTarget) -> int:
     """A record of 31 MiB, for a topic of another codec, three times."""
     batch = _encode_batch(ZSTD, compress(ZSTD, _encode_record(bytes(range(256)) * (31 << 12))), 1)
     configs = ({"name": "compression.type", "value": "gzip"},)
-    return sum(_produce(target, batch, expected=ErrorCode.none, configs=configs) for _ in range(3))
+    return sum(
+        _produce(target, batch, expected_error=ErrorCode.none, configs=configs) for _ in range(3)
+    )
 
 
 def without_keys(target: AttackTarget) -> int:
@@ -73,7 +77,7 @@ def without_keys(target: AttackTarget) -> int:
     batch = _encode_batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
     configs = ({"name": "cleanup.policy", "value": "compact"},)
     return sum(
-        _produce(target, batch, expected=ErrorCode.invalid_record, configs=configs)
+        _produce(target, batch, expected_error=ErrorCode.invalid_record, configs=configs)
         for _ in range(3)
     )
 
@@ -83,7 +87,7 @@ def too_old(target: AttackTarget) -> int:
     batch = _encode_batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
     configs = ({"name": "message.timestamp.before.max.ms", "value": "1000"},)
     return sum(
-        _produce(target, batch, expected=ErrorCode.invalid_timestamp, configs=configs)
+        _produce(target, batch, expected_error=ErrorCode.invalid_timestamp, configs=configs)
         for _ in range(3)
     )
 
@@ -97,7 +101,9 @@ def headers_allowed(target: AttackTarget) -> int:
     """A record of 500,000 headers, not compressed, for a compacted topic, three times."""
     batch = _encode_batch(NONE, _wide_record(500_000, key=b"k"), 1)
     configs = ({"name": "cleanup.policy", "value": "compact"},)
-    return sum(_produce(target, batch, expected=ErrorCode.none, configs=configs) for _ in range(3))
+    return sum(
+        _produce(target, batch, expected_error=ErrorCode.none, configs=configs) for _ in range(3)
+    )
 
 
 def searched_by_time(target: AttackTarget) -> int:
@@ -105,7 +111,7 @@ def searched_by_time(target: AttackTarget) -> int:
     now_ms = int(time.time() * 1000)  # retention does not delete it meanwhile
     last_record = bytes.fromhex("0c000200010100")  # a millisecond later
     batch = _encode_batch(ZSTD, compress(ZSTD, TINY * 249_999 + last_record), 250_000, at_ms=now_ms)
-    sent_bytes = _produce(target, batch, expected=ErrorCode.none)
+    sent_bytes = _produce(target, batch, expected_error=ErrorCode.none)
     topic = {"name": TOPIC, "partitions": [{"partition_index": 0, "timestamp": now_ms + 1}]}
     with target.connect() as connection:
         for _ in range(10):
@@ -136,7 +142,7 @@ def cleaned_topic(target: AttackTarget) -> int:
         *(_encode_batch(ZSTD, many_records, 250_000, at_ms=at_ms) for at_ms in (1_000, 2_000)),
         last_batch,
     ):
-        sent_bytes += _produce(target, data, expected=ErrorCode.none, configs=configs)
+        sent_bytes += _produce(target, data, expected_error=ErrorCode.none, configs=configs)
     time.sleep(CLEANED_S)
     return sent_bytes
 
@@ -144,7 +150,7 @@ def cleaned_topic(target: AttackTarget) -> int:
 def empty_members(target: AttackTarget) -> int:
     """52,000 empty gzip members in front of a record."""
     compressed_bytes = compress(GZIP, b"") * 52_000 + compress(GZIP, TINY)
-    return _produce(target, _encode_batch(GZIP, compressed_bytes, 1), expected=None)
+    return _produce(target, _encode_batch(GZIP, compressed_bytes, 1), expected_error=None)
 
 
 def large_record(target: AttackTarget) -> int:
@@ -217,7 +223,7 @@ def _produce(
     target: AttackTarget,
     batch: bytes,
     *,
-    expected: ErrorCode | None = ErrorCode.message_too_large,
+    expected_error: ErrorCode | None = ErrorCode.message_too_large,
     configs: Configs = (),
 ) -> int:
     """Send a Produce. Any answer is accepted, unless a certain error is expected."""
@@ -226,8 +232,8 @@ def _produce(
         answer = connection.ask(PRODUCE, VERSION, **produce((TOPIC, None), batch, VERSION))
     assert not isinstance(answer, NoAnswer), answer
     error = answer.responses[0].partition_responses[0].error_code
-    if expected is not None and error is not expected:
-        raise AssertionError(f"answered {error.name}, expected {expected.name}")
+    if expected_error is not None and error is not expected_error:
+        raise AssertionError(f"answered {error.name}, expected {expected_error.name}")
     return len(batch)
 
 

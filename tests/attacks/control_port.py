@@ -62,8 +62,8 @@ def topic_counts(target: AttackTarget) -> int:
     """Topics of 2,147,483,647 and 2^70 partitions, and with so many replicas."""
     sent_bytes = 0
     for count in (200_000, 2_147_483_647, 2**70):
-        for field in ("partitions", "replication_factor"):
-            topic = {"name": "huge", field: count}
+        for field_name in ("partitions", "replication_factor"):
+            topic = {"name": "huge", field_name: count}
             sent_bytes += _post(target, "/api/v1/topics", topic, expected=(400, 422))
     return sent_bytes
 
@@ -72,8 +72,8 @@ def absurd_times(target: AttackTarget) -> int:
     """Clocks set and advanced by more than there is."""
     sent_bytes = 0
     for amount in (1e300, -1e300, 2**70, 10**400, "9" * 5_000, "1e400ms"):
-        for field in ("set_by_ms", "advance_ms"):
-            sent_bytes += _post(target, "/api/v1/clock", {field: amount}, expected=(422,))
+        for field_name in ("set_by_ms", "advance_ms"):
+            sent_bytes += _post(target, "/api/v1/clock", {field_name: amount}, expected=(422,))
     return sent_bytes
 
 
@@ -112,8 +112,10 @@ def heavy_story(target: AttackTarget) -> int:
     )
     time.sleep(10.0)
     for run in (1, 2):
-        deletion = urllib.request.Request(f"{target.http}/api/v1/runs/{run}", method="DELETE")
-        with urllib.request.urlopen(deletion, timeout=TIMEOUT_S) as answer:
+        deletion_request = urllib.request.Request(
+            f"{target.http}/api/v1/runs/{run}", method="DELETE"
+        )
+        with urllib.request.urlopen(deletion_request, timeout=TIMEOUT_S) as answer:
             assert answer.status == 204
     return sent_bytes
 
@@ -168,14 +170,14 @@ def committed_values(target: AttackTarget) -> int:
     return sent_bytes + _post(target, "/api/v1/assertions/exactly-once", topics, expected=(422,))
 
 
-def descendants(pid: int) -> list[int]:
+def descendants(process_id: int) -> list[int]:
     """All processes that a process has begun, and theirs."""
     children: dict[int, list[int]] = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(status.parent.name))
-    processes, unvisited = [], [pid]
+            parent_pid = int(status.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent_pid, []).append(int(status.parent.name))
+    processes, unvisited = [], [process_id]
     while unvisited:
         child_ids = children.get(unvisited.pop(), [])
         processes += child_ids
@@ -186,11 +188,11 @@ def descendants(pid: int) -> list[int]:
 def small_chunks(target: AttackTarget) -> int:
     """A body of 100,000 chunks of a byte, which is no JSON."""
     host, port = target.http.removeprefix("http://").rsplit(":", 1)
-    head = (
+    head_text = (
         "POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Transfer-Encoding: chunked\r\n\r\n"
     )
-    request = head.encode() + b"1\r\n \r\n" * 100_000 + b"0\r\n\r\n"
+    request = head_text.encode() + b"1\r\n \r\n" * 100_000 + b"0\r\n\r\n"
     with socket.create_connection((host, int(port)), TIMEOUT_S) as connection:
         connection.sendall(request)
         assert connection.recv(15).startswith(b"HTTP/1.1 4")
@@ -235,24 +237,24 @@ def large_headers(target: AttackTarget) -> int:
 
 def traces_at_once(target: AttackTarget) -> int:
     """20 clients that ask for the whole trace, each three times."""
-    with ThreadPoolExecutor(20) as clients:
+    with ThreadPoolExecutor(20) as client_pool:
         answers = [
-            clients.submit(_ask, target, "/api/v1/trace", expected=(200,)) for _ in range(60)
+            client_pool.submit(_ask, target, "/api/v1/trace", expected=(200,)) for _ in range(60)
         ]
-    return sum(answer.result() for answer in answers)
+    return sum(answer_future.result() for answer_future in answers)
 
 
 def stories_at_once(target: AttackTarget) -> int:
     """20 stories posted at once."""
-    with ThreadPoolExecutor(20) as clients:
+    with ThreadPoolExecutor(20) as client_pool:
         run_request = {"name": "late-produce-after-abort"}
         answers = [
-            clients.submit(
+            client_pool.submit(
                 _post, target, "/api/v1/runs", run_request, expected=(200, 201, 202, 409, 429, 503)
             )
             for _ in range(20)
         ]
-    return sum(answer.result() for answer in answers)
+    return sum(answer_future.result() for answer_future in answers)
 
 
 def _post(

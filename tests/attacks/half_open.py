@@ -28,14 +28,14 @@ TLS_HELLO: Final = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(32)
 def tls_listener(folder: Path) -> tuple[str, ...]:
     """A listener with TLS beside the plain one, whose certificate is made for it."""
     pair = Authority(folder, now_ms=int(time.time() * 1000)).issue("broker", hosts=("127.0.0.1",))
-    store = folder / "store.pem"
-    store.write_bytes(Path(pair.key).read_bytes() + Path(pair.certificate).read_bytes())
-    properties = folder / "tls.properties"
-    properties.write_text(
+    store_folder = folder / "store.pem"
+    store_folder.write_bytes(Path(pair.key).read_bytes() + Path(pair.certificate).read_bytes())
+    properties_file = folder / "tls.properties"
+    properties_file.write_text(
         "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0\n"
-        f"ssl.keystore.type=PEM\nssl.keystore.location={store}\n"
+        f"ssl.keystore.type=PEM\nssl.keystore.location={store_folder}\n"
     )
-    return "--config", str(properties)
+    return "--config", str(properties_file)
 
 
 def half_open_tls(target: AttackTarget) -> int:
@@ -45,12 +45,12 @@ def half_open_tls(target: AttackTarget) -> int:
 
 def half_open_handshakes(target: AttackTarget) -> int:
     """300 connections with a whole ClientHello, that read nothing."""
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    incoming_buffer, outgoing_buffer = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    client = context.wrap_bio(incoming_buffer, outgoing_buffer, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
         client.do_handshake()
-    return _hold(target, "SSL", outgoing.read())
+    return _hold(target, "SSL", outgoing_buffer.read())
 
 
 def tls_logins(target: AttackTarget) -> int:
@@ -63,12 +63,12 @@ def tls_logins(target: AttackTarget) -> int:
     def log_in(_number: int) -> str | None:
         with (
             socket.create_connection((host, port), timeout=30.0) as plain_socket,
-            context.wrap_socket(plain_socket) as encrypted,
+            context.wrap_socket(plain_socket) as encrypted_socket,
         ):
-            return encrypted.version()
+            return encrypted_socket.version()
 
-    with ThreadPoolExecutor(10) as clients:
-        versions = set(clients.map(log_in, range(TLS_LOGINS)))
+    with ThreadPoolExecutor(10) as client_pool:
+        versions = set(client_pool.map(log_in, range(TLS_LOGINS)))
     assert versions == {"TLSv1.3"}, versions
     return TLS_LOGINS * 1_000
 

@@ -91,21 +91,21 @@ def _appending(folder: Path) -> Iterator[None]:
     """Append to the segment of a replica below a folder, as long as the context lasts."""
     replica = _replica(folder)
     batch = build_batch([Record(key=b"k", value=b"v" * 1_000)] * 50, timestamp_ms=STAMP_MS)
-    has_ended = threading.Event()
+    ended_event = threading.Event()
 
     def append() -> None:
         with (replica / SEGMENT).open("ab") as segment:
-            while not has_ended.is_set():
+            while not ended_event.is_set():
                 segment.write(batch)
                 segment.flush()
-                has_ended.wait(0.005)
+                ended_event.wait(0.005)
 
     writer = threading.Thread(target=append)
     writer.start()
     try:
         yield
     finally:
-        has_ended.set()
+        ended_event.set()
         writer.join()
 
 
@@ -139,16 +139,18 @@ def _write_hole(path: Path, start: bytes, size: int) -> None:
 
 def spark_tables(folder: Path) -> Iterator[ReaderEnd]:
     """Spark's tables of bombs, links, sparse files, and a segment that grows while it is read."""
-    bombs, links, sparse, growing = (folder / name for name in ("b", "l", "s", "g"))
-    for directory in (bombs, links, sparse, growing):
+    bombs, links, sparse_file, growing_file = (folder / name for name in ("b", "l", "s", "g"))
+    for directory in (bombs, links, sparse_file, growing_file):
         directory.mkdir()
     _write_bombs(bombs)
     _write_links(links)
-    _write_sparse(sparse)
-    program = folder / "tables.py"
-    program.write_text(_READ_TABLES)
-    with _appending(growing):
-        reader_end = _run_program(str(program), *map(str, (bombs, links, sparse, growing)))
+    _write_sparse(sparse_file)
+    program_file = folder / "tables.py"
+    program_file.write_text(_READ_TABLES)
+    with _appending(growing_file):
+        reader_end = _run_program(
+            str(program_file), *map(str, (bombs, links, sparse_file, growing_file))
+        )
     assert "root:" not in reader_end.output
     yield reader_end
 
@@ -172,12 +174,12 @@ for folder in sys.argv[1:]:
 
 def log_noise(folder: Path) -> Iterator[ReaderEnd]:
     """A thousand partitions of noise, and sizes of batches at the edges of numbers."""
-    noise = random.Random(1)
+    noise_source = random.Random(1)
     for partition in range(1_000):
         replica = _replica(folder, f"noise-{partition}")
-        size = noise.choice((-1, 0, 2**31 - 1, -(2**31), 49, 61)) & 0xFFFFFFFF
-        head = noise.randbytes(8) + size.to_bytes(4, "big")
-        (replica / SEGMENT).write_bytes(head + noise.randbytes(200))
+        size = noise_source.choice((-1, 0, 2**31 - 1, -(2**31), 49, 61)) & 0xFFFFFFFF
+        head = noise_source.randbytes(8) + size.to_bytes(4, "big")
+        (replica / SEGMENT).write_bytes(head + noise_source.randbytes(200))
     yield from _read_logs(folder)
 
 
@@ -202,12 +204,12 @@ def traces(folder: Path) -> Iterator[ReaderEnd]:
     for name, text in texts.items():
         file = folder / f"{name}.jsonl"
         file.write_text(text)
-        page = folder / f"{name}.html"
+        page_file = folder / f"{name}.html"
         for arguments in (
             ("trace", "brief", str(file)),
             ("explain", "lso", "orders-0", str(file)),
             ("diff", str(file), str(file)),
-            ("trace", "convert", str(file), "--as", "html", "--to", str(page)),
+            ("trace", "convert", str(file), "--as", "html", "--to", str(page_file)),
         ):
             yield run_reader(*arguments)
 
@@ -275,9 +277,9 @@ def exam_drivers(folder: Path) -> Iterator[ReaderEnd]:
         ),
         "orders": "print('\\x1b[2J\\x1b]0;taken\\x07' * 100)",
     }.items():
-        driver = folder / f"{name}.py"
-        driver.write_text(program)
-        command = f"{sys.executable} {driver}"
+        driver_file = folder / f"{name}.py"
+        driver_file.write_text(program)
+        command = f"{sys.executable} {driver_file}"
         yield run_reader("exam", "run", "--driver", command, "--only", "fenced-by-newer")
 
 
@@ -296,19 +298,19 @@ def flipped_configurations(folder: Path) -> Iterator[ReaderEnd]:
             ("compression.type", "producer"),
         )
     ]
-    chance = random.Random(1)
-    program = folder / "read.py"
-    program.write_text(_READ_ALL)
+    random_source = random.Random(1)
+    program_file = folder / "read.py"
+    program_file.write_text(_READ_ALL)
     for batch_start in range(0, FLIPS, FLIPS_AT_ONCE):
         files = []
         for number in range(batch_start, batch_start + FLIPS_AT_ONCE):
             flipped = bytearray("".join(lines), "ascii")
-            for _ in range(chance.randint(1, 3)):
-                flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
+            for _ in range(random_source.randint(1, 3)):
+                flipped[random_source.randrange(len(flipped))] ^= 1 << random_source.randrange(8)
             file = folder / f"{number}.properties"
             file.write_bytes(flipped)
             files.append(str(file))
-        yield _run_program(str(program), *files)
+        yield _run_program(str(program_file), *files)
 
 
 _READ_ALL: Final = """
@@ -345,9 +347,9 @@ def killed_tests(folder: Path) -> Iterator[ReaderEnd]:
     process.kill()
     process.wait()
     remaining_children = _wait_for_end(children, 30.0)
-    for child in remaining_children:
+    for child_pid in remaining_children:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
+            os.kill(child_pid, signal.SIGKILL)
     yield ReaderEnd(
         time.monotonic() - begun_s,
         0.0,
@@ -378,12 +380,12 @@ def _run_program(*arguments: str) -> ReaderEnd:
     return await_reader_end(process)
 
 
-def _wait_for_children(pid: int, *, at_least: int) -> list[int]:
+def _wait_for_children(process_id: int, *, at_least: int) -> list[int]:
     deadline_s = time.monotonic() + 60.0
     children: list[int] = []
     while len(children) < at_least and time.monotonic() < deadline_s:
         time.sleep(0.2)
-        task_file = Path(f"/proc/{pid}/task/{pid}/children")
+        task_file = Path(f"/proc/{process_id}/task/{process_id}/children")
         with contextlib.suppress(OSError):
             children = [int(child) for child in task_file.read_text().split()]
     time.sleep(3.0)  # let them start their simulators
@@ -393,9 +395,11 @@ def _wait_for_children(pid: int, *, at_least: int) -> list[int]:
 def _wait_for_end(pids: list[int], limit_s: float) -> list[int]:
     """The processes that are still there after a while."""
     deadline_s = time.monotonic() + limit_s
-    while time.monotonic() < deadline_s and any(Path(f"/proc/{pid}").exists() for pid in pids):
+    while time.monotonic() < deadline_s and any(
+        Path(f"/proc/{process_id}").exists() for process_id in pids
+    ):
         time.sleep(0.2)
-    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    return [process_id for process_id in pids if Path(f"/proc/{process_id}").exists()]
 
 
 SPARK_MIB_MAX: Final = 1_500.0

@@ -36,8 +36,8 @@ def unfinished_frames(target: AttackTarget) -> int:
     """30 clients that send 60 MiB of a frame of 100 MiB each, at a mark of 600 MiB."""
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(target.socket()) for _ in range(UNFINISHED)]
-        with ThreadPoolExecutor(10) as clients:
-            sent_bytes = sum(clients.map(_send_most, connections))
+        with ThreadPoolExecutor(10) as client_pool:
+            sent_bytes = sum(client_pool.map(_send_most, connections))
         time.sleep(1.0)
     assert target.memory_mib("VmHWM") < MARK_MIB + 400, "of a quarter of a second"
     return sent_bytes

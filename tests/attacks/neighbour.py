@@ -33,7 +33,7 @@ def main(address: str) -> None:
     records = build_batch([Record(key=b"k", value=b"v" * 100)], timestamp_ms=1_700_000_000_000)
     partition = {"index": 0, "records": records}
     topic = {"name": TOPIC, "partition_data": [partition]}
-    expected = 0
+    expected_number = 0
     waits_ms: list[float] = []
     with RawConnection(address, client_id="neighbour") as connection:
         while True:
@@ -46,8 +46,8 @@ def main(address: str) -> None:
                     break
                 time.sleep(RETRY_S)
             waits_ms.append((time.monotonic() - asked_s) * 1000)
-            _check(answer, expected)
-            expected += 1
+            _check(answer, expected_number)
+            expected_number += 1
             if select.select([sys.stdin], [], [], REST_S)[0]:
                 if not sys.stdin.readline():
                     return
@@ -66,10 +66,10 @@ def waits_of(waits_ms: list[float]) -> NeighbourWaits:
     )
 
 
-def _check(answer: Any, expected: int) -> None:
+def _check(answer: Any, expected_number: int) -> None:
     (partition,) = answer.responses[0].partition_responses
     assert partition.error_code == 0, partition
-    assert partition.base_offset == expected, (partition.base_offset, expected)
+    assert partition.base_offset == expected_number, (partition.base_offset, expected_number)
 
 
 if __name__ == "__main__":

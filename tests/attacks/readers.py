@@ -90,37 +90,37 @@ class HostileInput(NamedTuple):
 
 def endless_files(folder: Path) -> Iterator[ReaderEnd]:
     """A device without an end as configuration, client properties, trace, history and story."""
-    link = folder / "endless.yaml"
-    link.symlink_to("/dev/zero")
+    link_path = folder / "endless.yaml"
+    link_path.symlink_to("/dev/zero")
     for arguments in (
-        ("serve", "--port", "0", "--config", str(link)),
+        ("serve", "--port", "0", "--config", str(link_path)),
         ("txns", "--bootstrap-server", "127.0.0.1:1", "--command-config", "/dev/zero", "list"),
         ("trace", "brief", "/dev/zero"),
         ("check", "/dev/zero"),
         ("check-hypothesis", "/dev/zero"),
         ("logs", "dumped", "/dev/zero"),
         ("lesson", "--handed-in", "/dev/zero"),
-        ("scenario", "run", str(link)),
+        ("scenario", "run", str(link_path)),
     ):
         yield run_reader(*arguments)
 
 
 def wrong_configuration(folder: Path) -> Iterator[ReaderEnd]:
     """A configuration of 300,000 unknown names, and one that names a file with a secret."""
-    many_settings, nosy = folder / "many.properties", folder / "nosy.properties"
+    many_settings, nosy_directory = folder / "many.properties", folder / "nosy.properties"
     many_settings.write_text(
         "".join(f"some.name.{name_number}=x\n" for name_number in range(300_000))
     )
-    secret = folder / "secret"
-    secret.write_text("a-secret\n" * 100)
+    secret_file = folder / "secret"
+    secret_file.write_text("a-secret\n" * 100)
     kinds = "".join(f"ssl.{kind}.{{0}}\n" for kind in ("keystore", "truststore"))
-    nosy.write_text(
+    nosy_directory.write_text(
         "listeners=SSL://127.0.0.1:0\nlistener.security.protocol.map=SSL:SSL\n"
         + kinds.format("type=PEM")
-        + kinds.format(f"location={secret}")
+        + kinds.format(f"location={secret_file}")
         + "authorizer.class.name=os.system\n"
     )
-    for file in (many_settings, nosy):
+    for file in (many_settings, nosy_directory):
         reader_end = run_reader("serve", "--port", "0", "--config", str(file))
         assert "a-secret" not in reader_end.output
         yield reader_end
@@ -155,13 +155,13 @@ def names(_folder: Path) -> Iterator[ReaderEnd]:
             command, *arguments = command_line
             yield run_reader(command, "--bootstrap-server", target.address, *arguments)
         for path in ("report", "trace"):
-            answer = httpx.get(f"{target.http}/api/v1/{path}").text
+            answer_text = httpx.get(f"{target.http}/api/v1/{path}").text
             if path == "trace":
                 file = Path(_folder / "trace.jsonl")
-                file.write_text(answer)
+                file.write_text(answer_text)
                 yield run_reader("trace", "brief", str(file))
             else:
-                yield ReaderEnd(0.0, 0.0, 0, answer)
+                yield ReaderEnd(0.0, 0.0, 0, answer_text)
 
 
 def proxy_of_many(folder: Path) -> Iterator[ReaderEnd]:
@@ -230,10 +230,10 @@ def _ask_metadata(address: str) -> None:
         connection.ask(METADATA, 12, topics=None)
 
 
-def _metadata(version: int, frame: bytes, brokers: Callable[[Any], tuple[Any, ...]]) -> bytes:
+def _metadata(version: int, frame: bytes, read_brokers: Callable[[Any], tuple[Any, ...]]) -> bytes:
     """The Metadata answer with other brokers, which are made from its first one."""
     correlation_id, message = codec.read_response(METADATA, version, frame)
-    changed_message = dataclasses.replace(message, brokers=brokers(message.brokers[0]))
+    changed_message = dataclasses.replace(message, brokers=read_brokers(message.brokers[0]))
     body = codec.encode_body(changed_message)
     return codec.frame_response(METADATA, version, correlation_id, body)[4:]
 
@@ -359,8 +359,11 @@ def await_reader_end(process: subprocess.Popen[str]) -> ReaderEnd:
     begun_s = time.monotonic()
     output: list[str] = []
     assert process.stdout is not None
-    reading = threading.Thread(target=lambda: output.append(process.stdout.read()), daemon=True)  # type: ignore[union-attr]
-    reading.start()
+    reading_thread = threading.Thread(
+        target=lambda: output.append(process.stdout.read()),  # type: ignore[union-attr]
+        daemon=True,
+    )
+    reading_thread.start()
     most_mib = cpu_s = delay_s = 0.0
     while process.poll() is None:
         pids = _with_children(process.pid)
@@ -369,36 +372,36 @@ def await_reader_end(process: subprocess.Popen[str]) -> ReaderEnd:
         delay_s = max(delay_s, delays_s(*pids))
         seconds = undelayed_s(time.monotonic() - begun_s, delay_s)
         if cpu_s > GIVEN_UP_CPU_S or seconds > WAIT_S_MAX:
-            for pid in reversed(pids):
+            for process_id in reversed(pids):
                 with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                    os.kill(process_id, signal.SIGKILL)
         time.sleep(0.05)
-    reading.join()
+    reading_thread.join()
     seconds = undelayed_s(time.monotonic() - begun_s, delay_s)
     return ReaderEnd(seconds, most_mib, process.returncode, "".join(output), cpu_s)
 
 
-def _with_children(pid: int) -> list[int]:
+def _with_children(process_id: int) -> list[int]:
     """A process and all that came from it."""
-    pids = [pid]
-    for parent in pids:
-        for file in Path(f"/proc/{parent}/task").glob("*/children"):
+    pids = [process_id]
+    for parent_pid in pids:
+        for file in Path(f"/proc/{parent_pid}/task").glob("*/children"):
             with suppress(OSError):  # it has ended
                 pids += map(int, file.read_text().split())
     return pids
 
 
-def _cpu_s(pid: int) -> float:
+def _cpu_s(process_id: int) -> float:
     """Processor time of a process and of its children that have ended; 0 if it is gone."""
     with suppress(OSError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return 0.0
 
 
-def _peak_mib(pid: int) -> float:
+def _peak_mib(process_id: int) -> float:
     with suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) / 1024
     return 0.0

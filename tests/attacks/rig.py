@@ -67,11 +67,11 @@ def _play_attack(attack: Attack, target: AttackTarget, neighbour: NeighbourProce
     seconds = time.monotonic() - started_s
     if not target.settle(_SETTLE_S):
         problems.append("the loop stands still")
-    attacked = neighbour.waits(_SETTLE_S)
-    if attacked is None:
+    attacked_waits = neighbour.waits(_SETTLE_S)
+    if attacked_waits is None:
         problems.append("the neighbour is not answered any more")
         seconds_ms = (time.monotonic() - started_s) * 1000
-        attacked = NeighbourWaits(answers=0, p99_ms=seconds_ms, worst_ms=seconds_ms)
+        attacked_waits = NeighbourWaits(answers=0, p99_ms=seconds_ms, worst_ms=seconds_ms)
     gap_ms, cpu_ms = target.longest_gap_ms()
     if "the loop stands still" in problems:
         cpu_ms = gap_ms
@@ -85,7 +85,7 @@ def _play_attack(attack: Attack, target: AttackTarget, neighbour: NeighbourProce
         memory_mib=max(0.0, peak_mib - target.resident_mib - player.sent_bytes / 2**20),
         kafka_stores_mib=attack.kafka_stores_mib,
         quiet=quiet_waits,
-        attacked=attacked,
+        attacked=attacked_waits,
         log_bytes=target.log_bytes - logged,
         is_refused=attack.is_refused,
         trouble=tuple(problems),

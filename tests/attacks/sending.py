@@ -39,10 +39,12 @@ def exchange(connection: socket.socket, frame_bytes: bytes, *, answer_count: int
     Raises:
         ConnectionError: It ended before.
     """
-    sender = threading.Thread(target=send_quietly, args=(connection, frame_bytes), daemon=True)
-    sender.start()
+    sender_thread = threading.Thread(
+        target=send_quietly, args=(connection, frame_bytes), daemon=True
+    )
+    sender_thread.start()
     read_answers(connection, answer_count)
-    sender.join()
+    sender_thread.join()
 
 
 def send_quietly(connection: socket.socket, frame_bytes: bytes) -> int:

@@ -145,10 +145,10 @@ class AttackTarget:
             time.sleep(_POLL_S)
         return True
 
-    def memory_mib(self, field: str) -> float:
+    def memory_mib(self, field_name: str) -> float:
         """``VmRSS`` or ``VmHWM`` of the server."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith(field):
+            if line.startswith(field_name):
                 return int(line.split()[1]) / 1024
         return 0.0
 
@@ -161,17 +161,21 @@ class AttackTarget:
 @contextlib.contextmanager
 def serving(attack: Attack, checkout: Path | None) -> Iterator[AttackTarget]:
     """Start the server for an attack. It is stopped at the end, by force if need be."""
-    python = sys.executable if checkout is None else str(checkout.resolve() / ".venv/bin/python")
+    python_program = (
+        sys.executable if checkout is None else str(checkout.resolve() / ".venv/bin/python")
+    )
     arguments = ["--topic", f"{TOPIC}:1", "--http", "0", *attack.serve]
     with (
-        tempfile.TemporaryDirectory(prefix="txnsim-attack-") as folder,
+        tempfile.TemporaryDirectory(prefix="txnsim-attack-") as folder_path,
         tempfile.NamedTemporaryFile(prefix="txnsim-ticks-") as file,
     ):
         if attack.prepare is not None:
-            arguments += attack.prepare(Path(folder))
+            arguments += attack.prepare(Path(folder_path))
         file.write(bytes(TICKS.size))
         file.flush()
         with mmap.mmap(file.fileno(), TICKS.size) as ticks:
-            server = TxnsimServer(launcher=(python, str(_LAUNCHER), file.name), arguments=arguments)
+            server = TxnsimServer(
+                launcher=(python_program, str(_LAUNCHER), file.name), arguments=arguments
+            )
             with server:
                 yield AttackTarget(server, ticks)

@@ -30,9 +30,9 @@ def subscriptions(target: AttackTarget) -> int:
             target, [request(_ALTER, 1, resources=resources, validate_only=False)]
         )
     target.reset_memory_peak()
-    clients = [UUID(int=client_number + 100) for client_number in range(CLIENTS)]
+    client_ids = [UUID(int=client_number + 100) for client_number in range(CLIENTS)]
     return sent_bytes + send_frames(
-        target, [request(_GET, 0, client_instance_id=client_id) for client_id in clients]
+        target, [request(_GET, 0, client_instance_id=client_id) for client_id in client_ids]
     )
 
 

@@ -69,9 +69,9 @@ def test_a_server_ends_at_once_though_64_listeners_read_nothing() -> None:
     assert _ended_children_s() - before_s - until_s <= END_S_MAX
 
 
-def _running_s(pid: int) -> float:
+def _running_s(process_id: int) -> float:
     """Processor time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

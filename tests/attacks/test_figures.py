@@ -31,9 +31,9 @@ def test_a_gap_counts_by_the_cpu_time_in_it() -> None:
 
 
 def test_memory_and_a_server_that_is_gone_count() -> None:
-    harmful = msgspec.structs.replace(HARMLESS, memory_mib=65.0, trouble=("dead",))
-    assert len(harmful.broken_limits()) == 2
-    assert line(harmful).count("OVER") == 2
+    harmful_figures = msgspec.structs.replace(HARMLESS, memory_mib=65.0, trouble=("dead",))
+    assert len(harmful_figures.broken_limits()) == 2
+    assert line(harmful_figures).count("OVER") == 2
 
 
 def test_a_neighbours_long_waits_are_told_and_break_no_limit() -> None:

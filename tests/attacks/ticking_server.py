@@ -82,7 +82,7 @@ def load(package: str) -> None:
     for name in FIRST_USED:
         if importlib.util.find_spec(f"{package}{name}"):  # another checkout may not have it
             importlib.import_module(f"{package}{name}")
-    codec, decoder, encoder, wire, api, kinds = (
+    codec_module, decoder_module, encoder_module, wire_module, api_module, kinds_module = (
         importlib.import_module(f"{package}.{name}")
         for name in (
             "wire.codec",
@@ -93,12 +93,12 @@ def load(package: str) -> None:
             "group.record_kinds",
         )
     )
-    for api_key, handler in api.HANDLERS.items():
+    for api_key, handler in api_module.HANDLERS.items():
         assert handler.handle is not None
-        for version in wire.versions(api_key)[-_NEWEST:]:
-            decoder.reader(codec.request_class(api_key, version))
-            encoder.writer(codec.response_class(api_key, version))
-    kinds.kinds()
+        for version in wire_module.versions(api_key)[-_NEWEST:]:
+            decoder_module.reader(codec_module.request_class(api_key, version))
+            encoder_module.writer(codec_module.response_class(api_key, version))
+    kinds_module.kinds()
 
 
 def main(ticks: str, arguments: list[str]) -> int:
@@ -108,19 +108,19 @@ def main(ticks: str, arguments: list[str]) -> int:
     world_module = f"{package}.runtime.real_world"
     if importlib.util.find_spec(world_module) is None:
         world_module = f"{package}.runtime.real"  # before 2026-11-29
-    real_world = importlib.import_module(world_module)
-    program = importlib.import_module(f"{package}.cli.main")
+    real_world_module = importlib.import_module(world_module)
+    program_module = importlib.import_module(f"{package}.cli.main")
     load(package)
     with Path(ticks).open("r+b") as file:
         shared_memory = mmap.mmap(file.fileno(), TICKS.size)
-    run = real_world.run
+    run = real_world_module.run
 
-    async def ticking(main: Coroutine[Any, Any, Any]) -> Any:
+    async def ticking(main_coroutine: Coroutine[Any, Any, Any]) -> Any:
         Ticker(shared_memory)
-        return await main
+        return await main_coroutine
 
-    vars(real_world)["run"] = lambda main: run(ticking(main))
-    return int(program.main(arguments))
+    vars(real_world_module)["run"] = lambda main: run(ticking(main))
+    return int(program_module.main(arguments))
 
 
 if __name__ == "__main__":

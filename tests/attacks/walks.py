@@ -102,17 +102,17 @@ def timeouts(target: AttackTarget) -> int:
 def truncation(target: AttackTarget) -> int:
     """A log of 50,000 batches, each of another producer, that parts from its new leader's."""
     leader, ends = _replicas(target)
-    old_leader, (new_leader,) = leader, ends.keys() - {leader}
-    _produce(target, old_leader, range(BATCHES), acks=-1)
-    _post(target, f"/api/v1/brokers/{old_leader}/isolate", {})
-    _produce(target, old_leader, range(BATCHES, BATCHES + 1), acks=1)
-    _post(target, "/api/v1/leaders", {"topic": "other", "partition": 0, "leader": new_leader})
-    _produce(target, new_leader, range(BATCHES + 1, BATCHES + 3), acks=1)
+    old_leader_id, (new_leader_id,) = leader, ends.keys() - {leader}
+    _produce(target, old_leader_id, range(BATCHES), acks=-1)
+    _post(target, f"/api/v1/brokers/{old_leader_id}/isolate", {})
+    _produce(target, old_leader_id, range(BATCHES, BATCHES + 1), acks=1)
+    _post(target, "/api/v1/leaders", {"topic": "other", "partition": 0, "leader": new_leader_id})
+    _produce(target, new_leader_id, range(BATCHES + 1, BATCHES + 3), acks=1)
     target.reset_memory_peak()
-    _post(target, f"/api/v1/brokers/{old_leader}/heal", {})
+    _post(target, f"/api/v1/brokers/{old_leader_id}/heal", {})
     for _ in range(100):
         _, ends = _replicas(target)
-        if ends[old_leader] == ends[new_leader]:
+        if ends[old_leader_id] == ends[new_leader_id]:
             return 0
         time.sleep(0.3)
     raise AssertionError(f"the old leader's log still is another one: {ends}")
@@ -183,10 +183,10 @@ def get_pages(target: AttackTarget, *paths: str) -> None:
 
 def _post(target: AttackTarget, path: str, document: object) -> int:
     body = json.dumps(document).encode()
-    post = urllib.request.Request(
+    post_request = urllib.request.Request(
         target.http + path, data=body, headers={"Content-Type": "application/json"}, method="POST"
     )
-    with urllib.request.urlopen(post, timeout=120) as answer:
+    with urllib.request.urlopen(post_request, timeout=120) as answer:
         answer.read()
     return len(body)
 

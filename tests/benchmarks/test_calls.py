@@ -20,10 +20,10 @@ from benchmarks.call_counts import (
 from benchmarks.calls import (
     BROKERS,
     COUNTS_FILE,
-    PROTOCOLS,
     PYTHON,
+    TXN_FLOWS,
+    count_exactly,
     count_in_virtual_time,
-    exact_counts,
 )
 from txnsim.txn import transitions
 from txnsim.wire import varint
@@ -38,7 +38,7 @@ pytestmark = [
 
 def test_no_step_and_no_file_more_is_taken_than_is_kept() -> None:
     stored_counts = json.loads(COUNTS_FILE.read_text())
-    counts = exact_counts()
+    counts = count_exactly()
     assert counts.keys() == stored_counts.keys()
     excess = {
         f"{title}: {name}": (stored_counts[title].get(name, 0), calls)
@@ -50,10 +50,10 @@ def test_no_step_and_no_file_more_is_taken_than_is_kept() -> None:
     assert not excess, f"(kept, found): {excess}; python -m benchmarks.calls --top 60 says where"
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_count_repeats(protocol: str) -> None:
-    assert count_in_virtual_time(BROKERS[0], protocol) == count_in_virtual_time(
-        BROKERS[0], protocol
+@pytest.mark.parametrize("txn_flow", TXN_FLOWS)
+def test_the_count_repeats(txn_flow: str) -> None:
+    assert count_in_virtual_time(BROKERS[0], txn_flow) == count_in_virtual_time(
+        BROKERS[0], txn_flow
     )
 
 
@@ -85,8 +85,12 @@ def test_a_way_counts_files_and_changes_of_file_up_to_a_call() -> None:
         2,
         4,
     )
-    first_part = recorder.counts_until("wire/varint.py:uvarint")
-    assert (first_part.file_count, first_part.file_change_count, first_part.call_count) == (2, 1, 3)
+    first_part_counts = recorder.counts_until("wire/varint.py:uvarint")
+    assert (
+        first_part_counts.file_count,
+        first_part_counts.file_change_count,
+        first_part_counts.call_count,
+    ) == (2, 1, 3)
 
 
 def test_packages_are_summed() -> None:

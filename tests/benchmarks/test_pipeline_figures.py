@@ -6,18 +6,18 @@ import pytest
 
 from benchmarks import pipeline_figures as figures
 from benchmarks import pipeline_plot
-from benchmarks.pipeline import DUMPED, PAGE
-from benchmarks.pipeline_figures import FIGURES, Cost, Goal, MeasuredFigure
+from benchmarks.pipeline import DUMPED_COLUMNS, PAGE_FILE
+from benchmarks.pipeline_figures import FIGURES, FigureGoal, MeasuredFigure, SearchCost
 from txnsim_spark.schemas import TABLES
 
 COSTS = (
-    Cost(bytes=100_000_000, seconds=1.25, worker_mb=150.0),
-    Cost(bytes=4_000_000_000, seconds=9.5, worker_mb=152.0),
+    SearchCost(bytes=100_000_000, seconds=1.25, worker_mb=150.0),
+    SearchCost(bytes=4_000_000_000, seconds=9.5, worker_mb=152.0),
 )
 
 
 def by_key(samples: dict[str, list[float]]) -> dict[str, MeasuredFigure]:
-    return {row.figure.key: row for row in figures.rows(samples)}
+    return {row.figure.key: row for row in figures.judge_figures(samples)}
 
 
 def test_a_figure_has_one_key_and_is_held_against_one_that_there_is() -> None:
@@ -38,9 +38,9 @@ def test_a_rate_is_in_megabytes_per_second_and_core() -> None:
 
 
 def test_the_start_of_a_process_is_not_its_work() -> None:
-    assert figures.without_start(3.5, 0.5) == 3.0
+    assert figures.subtract_start(3.5, 0.5) == 3.0
     with pytest.raises(ValueError, match="too little work"):
-        figures.without_start(0.5, 0.5)
+        figures.subtract_start(0.5, 0.5)
 
 
 def test_a_ratio_is_one_of_medians_and_judged_by_it() -> None:
@@ -88,14 +88,14 @@ def test_a_bound_on_the_figure_itself_is_judged(
 
 
 def test_a_goal_says_what_it_asks_for() -> None:
-    assert Goal(ratio_min=8.0).text == "≥ 8×"
-    assert Goal(least=500.0).text == "≥ 500"
-    assert Goal(below=10.0).text == "< 10"
+    assert FigureGoal(ratio_min=8.0).text == "≥ 8×"
+    assert FigureGoal(least=500.0).text == "≥ 500"
+    assert FigureGoal(below=10.0).text == "< 10"
 
 
 def test_the_table_has_a_line_per_figure_with_range_ratio_and_verdict() -> None:
-    text = figures.table(
-        figures.rows({figures.DUMP_KEY: [16.0, 15.0, 17.0], figures.BATCHES_KEY: [100.0]})
+    text = figures.format_table(
+        figures.judge_figures({figures.DUMP_KEY: [16.0, 15.0, 17.0], figures.BATCHES_KEY: [100.0]})
     )
     lines = text.splitlines()
     assert len(lines) == 4
@@ -104,12 +104,12 @@ def test_the_table_has_a_line_per_figure_with_range_ratio_and_verdict() -> None:
 
 
 def test_costs_are_told_with_their_rate() -> None:
-    assert "| 4,000 MB | 9.50 | 421 | 152 MB |" in figures.cost_table(COSTS)
+    assert "| 4,000 MB | 9.50 | 421 | 152 MB |" in figures.format_cost_table(COSTS)
 
 
 def test_figures_are_put_in_their_place_on_the_page_again_and_again() -> None:
-    page = PAGE.read_text("utf-8")
-    monday_page = figures.replace_section(page, "measured on a Monday\n")
+    page_text = PAGE_FILE.read_text("utf-8")
+    monday_page = figures.replace_section(page_text, "measured on a Monday\n")
     tuesday_page = figures.replace_section(monday_page, "measured on a Tuesday\n")
     assert "Monday" not in tuesday_page
     assert figures.replace_section(tuesday_page, "measured on a Monday\n") == monday_page
@@ -120,11 +120,11 @@ def test_figures_are_put_in_their_place_on_the_page_again_and_again() -> None:
 @pytest.mark.costly
 @pytest.mark.slow
 def test_a_picture_of_the_same_figures_is_the_same() -> None:
-    first_picture = pipeline_plot.svg(COSTS)
+    first_picture = pipeline_plot.draw_costs_svg(COSTS)
     assert first_picture.startswith(b"<?xml")
-    assert pipeline_plot.svg(COSTS) == first_picture
-    assert pipeline_plot.svg(COSTS[:1]) != first_picture
+    assert pipeline_plot.draw_costs_svg(COSTS) == first_picture
+    assert pipeline_plot.draw_costs_svg(COSTS[:1]) != first_picture
 
 
 def test_the_columns_that_kafka_dump_log_prints_are_columns_of_the_table() -> None:
-    assert set(DUMPED) <= set(TABLES["batches"].names)
+    assert set(DUMPED_COLUMNS) <= set(TABLES["batches"].names)

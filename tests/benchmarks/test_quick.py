@@ -11,7 +11,15 @@ import shutil
 import pytest
 
 from benchmarks.calls import count_over_tcp
-from benchmarks.quick import KFAKE, LOADS, OURS, RETRIES_MAX, Load, LoadFigures, broken_bounds
+from benchmarks.quick import (
+    KFAKE,
+    LOADS,
+    OURS,
+    RETRIES_MAX,
+    QuickLoad,
+    QuickLoadFigures,
+    describe_broken_bounds,
+)
 
 CALLS_SLACK, RETRIES_SLACK = 50, 0.4
 """The server is slowed down by the counter of calls, and the machine by other tests: both delay
@@ -19,27 +27,27 @@ markers. Where brokers had to wait for their turns, it were 400 calls more and 2
 """
 
 
-def _figures(*, call_count: float, retry_count: float) -> LoadFigures:
+def _figures(*, call_count: float, retry_count: float) -> QuickLoadFigures:
     cpu_ms = {OURS: 0.4, KFAKE: 0.1}
-    return LoadFigures(calls=call_count, retries=retry_count, cpu_ms=cpu_ms, per_second={})
+    return QuickLoadFigures(calls=call_count, retries=retry_count, cpu_ms=cpu_ms, per_second={})
 
 
 @pytest.mark.costly
 @pytest.mark.skipif(shutil.which("go") is None, reason="the load generator is a Go program")
 @pytest.mark.parametrize("load", LOADS, ids=lambda load: load.title)
-def test_a_transaction_under_load_takes_no_more_calls_and_retries(load: Load) -> None:
-    counted_calls = count_over_tcp(load.brokers, load.protocol)
-    call_count = sum(counted_calls.calls_by_function.values())
+def test_a_transaction_under_load_takes_no_more_calls_and_retries(load: QuickLoad) -> None:
+    counted_load = count_over_tcp(load.brokers, load.txn_flow)
+    call_count = sum(counted_load.calls_by_function.values())
     figures = _figures(
-        call_count=call_count - CALLS_SLACK, retry_count=counted_calls.retries - RETRIES_SLACK
+        call_count=call_count - CALLS_SLACK, retry_count=counted_load.retries - RETRIES_SLACK
     )
-    assert not list(broken_bounds(load, figures))
+    assert not list(describe_broken_bounds(load, figures))
 
 
 def test_a_broken_bound_is_named() -> None:
-    load = Load(3, "old", 350)
-    assert not list(broken_bounds(load, _figures(call_count=350, retry_count=RETRIES_MAX)))
-    assert list(broken_bounds(load, _figures(call_count=816.4, retry_count=2.5))) == [
+    load = QuickLoad(3, "old", 350)
+    assert not list(describe_broken_bounds(load, _figures(call_count=350, retry_count=RETRIES_MAX)))
+    assert list(describe_broken_bounds(load, _figures(call_count=816.4, retry_count=2.5))) == [
         "816 calls per transaction, at most 350",
         "2.50 retries per transaction, at most 0.1",
     ]

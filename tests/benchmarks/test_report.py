@@ -5,17 +5,21 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import figures, report
-from benchmarks.figures import FIGURES, Figure, Preference, Target
+from benchmarks.figures import FIGURES, Figure, FigureTarget, Preference
 
 MORE = Figure(
-    key="speed", title="speed", unit="1/s", better=Preference.MORE, target=Target(ratio_min=2.0)
+    key="speed",
+    title="speed",
+    unit="1/s",
+    better=Preference.MORE,
+    target=FigureTarget(ratio_min=2.0),
 )
 LESS = Figure(
     key="start",
     title="start",
     unit="ms",
     better=Preference.LESS,
-    target=Target(ratio_min=8.0, value_below=300.0),
+    target=FigureTarget(ratio_min=8.0, value_below=300.0),
 )
 
 
@@ -26,10 +30,10 @@ def test_a_figure_has_one_key() -> None:
 
 def test_every_cell_of_the_transaction_grid_is_a_figure() -> None:
     keys = {figure.key for figure in FIGURES}
-    for protocol in figures.PROTOCOLS:
+    for txn_flow in figures.TXN_FLOWS:
         for producer_count in figures.PRODUCERS:
             cell = {
-                make(protocol, producer_count)
+                make(txn_flow, producer_count)
                 for make in (
                     figures.per_second_key,
                     figures.p50_key,
@@ -41,7 +45,7 @@ def test_every_cell_of_the_transaction_grid_is_a_figure() -> None:
 
 
 def test_a_spread_has_the_median_and_both_ends() -> None:
-    spread = report.spread([3.0, 1.0, 2.0, 10.0])
+    spread = report.spread_of([3.0, 1.0, 2.0, 10.0])
     assert (spread.median, spread.least, spread.most) == (2.5, 1.0, 10.0)
 
 
@@ -52,7 +56,7 @@ def test_a_spread_has_the_median_and_both_ends() -> None:
 def test_a_ratio_says_how_many_times_better(
     figure: Figure, figure_value: float, baseline: float, expected: float
 ) -> None:
-    assert report.ratio(figure, value=figure_value, baseline=baseline) == expected
+    assert report.ratio_to_baseline(figure, value=figure_value, baseline_value=baseline) == expected
 
 
 @pytest.mark.parametrize("figure", [MORE, LESS])
@@ -60,11 +64,11 @@ def test_a_ratio_says_how_many_times_better(
 def test_nothing_is_compared_with_zero(
     figure: Figure, figure_value: float, baseline: float
 ) -> None:
-    assert report.ratio(figure, value=figure_value, baseline=baseline) is None
+    assert report.ratio_to_baseline(figure, value=figure_value, baseline_value=baseline) is None
 
 
 @pytest.mark.parametrize(
-    ("figure", "figure_value", "ratio", "expected"),
+    ("figure", "figure_value", "ratio", "is_expected"),
     [
         (MORE, 1.0, 2.0, True),
         (MORE, 1.0, 1.99, False),
@@ -76,9 +80,9 @@ def test_nothing_is_compared_with_zero(
     ],
 )
 def test_a_target_is_met_by_ratio_and_by_value(
-    figure: Figure, figure_value: float, ratio: float | None, expected: bool | None
+    figure: Figure, figure_value: float, ratio: float | None, is_expected: bool | None
 ) -> None:
-    assert report.verdict(figure, value=figure_value, ratio=ratio) is expected
+    assert report.meets_target(figure, value=figure_value, ratio=ratio) is is_expected
 
 
 def test_rows_compare_each_server_with_apache_kafka() -> None:
@@ -87,16 +91,16 @@ def test_rows_compare_each_server_with_apache_kafka() -> None:
         "txnsim": {figures.START_KEY: [100.0, 125.0]},
         "kfake": {figures.START_KEY: [10.0], figures.FETCH_KEY: [5.0]},
     }
-    start, fetch = report.rows(samples)
-    assert start.figure.key == figures.START_KEY
-    assert start.ratios == {"txnsim": pytest.approx(2000 / 112.5), "kfake": 200.0}
-    assert start.met is True
-    assert fetch.ratios == {}
-    assert fetch.met is None
+    start_figure, fetch_figure = report.compare_figures(samples)
+    assert start_figure.figure.key == figures.START_KEY
+    assert start_figure.ratios == {"txnsim": pytest.approx(2000 / 112.5), "kfake": 200.0}
+    assert start_figure.met is True
+    assert fetch_figure.ratios == {}
+    assert fetch_figure.met is None
 
 
 def test_without_apache_kafka_there_are_figures_but_no_verdicts() -> None:
-    (row,) = report.rows({"txnsim": {figures.START_KEY: [100.0]}})
+    (row,) = report.compare_figures({"txnsim": {figures.START_KEY: [100.0]}})
     assert row.ratios == {}
     assert row.met is None
     assert row.spreads["txnsim"].median == 100.0
@@ -107,8 +111,10 @@ def test_the_table_shows_median_range_ratio_target_and_verdict() -> None:
         "apache": {figures.START_KEY: [2000.0], figures.FETCH_KEY: [1234.5]},
         "txnsim": {figures.START_KEY: [400.0, 500.0, 410.0]},
     }
-    head, _, start, fetch = report.table(report.rows(samples), list(samples)).splitlines()
-    assert head.split() == ["figure", "unit", "apache", "txnsim", "txnsim", "×", "target"]
+    head_text, _, start, fetch = report.format_table(
+        report.compare_figures(samples), list(samples)
+    ).splitlines()
+    assert head_text.split() == ["figure", "unit", "apache", "txnsim", "txnsim", "×", "target"]
     assert "2,000" in start
     assert "410 (400–500)" in start
     assert "4.88" in start

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benchmarks.worker_memory import forget_peaks, largest_mb
+from benchmarks.worker_memory import forget_peaks, largest_worker_mb
 
 GREEDY = """
 import sys
@@ -34,11 +34,11 @@ def process(*arguments: str) -> Iterator[None]:
 
 def test_other_processes_do_not_count() -> None:
     with process("--conf", "spark.python.daemon.module=txnsim_spark.daemon"):
-        assert largest_mb() == 0
+        assert largest_worker_mb() == 0
 
 
 def test_a_worker_counts_with_its_peak_until_that_is_forgotten() -> None:
     with process("-m", "txnsim_spark.daemon", "pyspark.worker"):
-        assert largest_mb() > 100
+        assert largest_worker_mb() > 100
         forget_peaks()
-        assert 0 < largest_mb() < 100
+        assert 0 < largest_worker_mb() < 100

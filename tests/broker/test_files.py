@@ -50,10 +50,10 @@ MUCH = b"x" * 2_000
 NO_ROOM = r": File too large; nothing of it is there; make room, or name another place"
 
 
-def write_folder(target: Path, content: bytes, *, reads: Path | None = None) -> None:
-    with place_when_whole(target) as part:
-        part.mkdir()
-        (part / "file").write_bytes(content)
+def write_folder(target_path: Path, content: bytes, *, reads: Path | None = None) -> None:
+    with place_when_whole(target_path) as part_directory:
+        part_directory.mkdir()
+        (part_directory / "file").write_bytes(content)
         if reads is not None:
             reads.read_bytes()
 
@@ -75,22 +75,22 @@ def test_a_file_that_has_no_room_is_not_left_in_part(tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_full_is_named(tmp_path: Path) -> None:
-    device = full_device(tmp_path)
+    device_file = full_device(tmp_path)
     with pytest.raises(ConfigError, match=r"/full: No space left on device; nothing"):
-        write_whole(device, MUCH)
-    assert device.is_char_device()
+        write_whole(device_file, MUCH)
+    assert device_file.is_char_device()
 
 
 def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    pipe_file = tmp_path / "pipe"
+    os.mkfifo(pipe_file)
+    reader = os.open(pipe_file, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        write_whole(pipe, "text")
+        write_whole(pipe_file, "text")
         assert os.read(reader, 10) == b"text"
     finally:
         os.close(reader)
-    assert pipe.is_fifo()
+    assert pipe_file.is_fifo()
 
 
 def test_a_place_that_is_not_there_is_said_without_advice(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_place_that_is_not_there_is_said_without_advice(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("error", "problem"),
+    ("error", "problem_text"),
     [
         pytest.param(
             UnicodeDecodeError("utf-8", b"ab\xff", 2, 3, "invalid start byte"),
@@ -125,9 +125,9 @@ def test_a_place_that_is_not_there_is_said_without_advice(tmp_path: Path) -> Non
     ],
 )
 def test_a_problem_is_told_with_what_to_do_and_without_numbers(
-    error: Exception, problem: str
+    error: Exception, problem_text: str
 ) -> None:
-    assert problem_of(error) == problem
+    assert problem_of(error) == problem_text
 
 
 def test_a_folder_that_can_t_be_made_is_no_bug() -> None:
@@ -154,24 +154,24 @@ def test_files_are_written_all_or_none(tmp_path: Path) -> None:
 
 
 def test_a_folder_appears_whole_and_replaces_another_one(tmp_path: Path) -> None:
-    target = tmp_path / "out"
+    target_path = tmp_path / "out"
     for content in ("old", "new"):
-        with place_when_whole(target) as part:
-            part.mkdir()
-            (part / content).write_text(content)
-            assert not (target / content).exists()
-    assert names(target) == ["new"]
+        with place_when_whole(target_path) as part_directory:
+            part_directory.mkdir()
+            (part_directory / content).write_text(content)
+            assert not (target_path / content).exists()
+    assert names(target_path) == ["new"]
     with little_room(), pytest.raises(ConfigError, match=f"out{NO_ROOM}"):
-        write_folder(target, MUCH)
-    assert (names(tmp_path), names(target)) == (["out"], ["new"])
+        write_folder(target_path, MUCH)
+    assert (names(tmp_path), names(target_path)) == (["out"], ["new"])
 
 
 def test_what_a_killed_run_has_left_goes(tmp_path: Path) -> None:
     (tmp_path / ".out.part").mkdir()
     (tmp_path / ".out.part" / "half").write_text("")
-    with place_when_whole(tmp_path / "out") as part:
-        assert not part.exists()
-        part.write_text("whole")
+    with place_when_whole(tmp_path / "out") as part_directory:
+        assert not part_directory.exists()
+        part_directory.write_text("whole")
     assert (tmp_path / "out").read_text() == "whole"
 
 
@@ -299,9 +299,9 @@ class Odd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def said(value: object, kind: type = FaultRule) -> list[str]:
-    with pytest.raises(WrongValueError) as refusal:
+    with pytest.raises(WrongValueError) as error_info:
         convert_value(value, kind)
-    return str(refusal.value).splitlines()
+    return str(error_info.value).splitlines()
 
 
 def test_what_is_right_is_converted() -> None:
@@ -323,7 +323,7 @@ def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "expected"),
+    ("change", "expected_text"),
     [
         ({"action": {}}, "action: do is missing; there are: "),
         ({"action": {"do": "delay"}}, "action: delay_ms is missing"),
@@ -344,13 +344,13 @@ def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
         ({"probability": 2}, "probability is 2"),
     ],
 )
-def test_each_kind_of_mistake(change: dict[str, object], expected: str) -> None:
+def test_each_kind_of_mistake(change: dict[str, object], expected_text: str) -> None:
     (line,) = said({**HELD, **change})
-    assert line.startswith(expected), line
+    assert line.startswith(expected_text), line
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
+    ("value", "expected_text"),
     [
         ({"word": "c"}, "word: no value 'c'; there are: a, b"),
         ({"word": 1}, "word: "),
@@ -362,8 +362,8 @@ def test_each_kind_of_mistake(change: dict[str, object], expected: str) -> None:
         ([], "expected fields, as NAME: VALUE, found []"),
     ],
 )
-def test_other_types(value: object, expected: str) -> None:
-    assert said(value, Odd)[0].startswith(expected)
+def test_other_types(value: object, expected_text: str) -> None:
+    assert said(value, Odd)[0].startswith(expected_text)
 
 
 def test_an_element_of_a_list_is_told_by_its_id_too() -> None:

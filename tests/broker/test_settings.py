@@ -77,8 +77,8 @@ def test_every_value_is_frozen_and_named_by_keyword(struct: type[msgspec.Struct]
     assert positional == list(IN_ORDER.get(struct, ()))
 
 
-def _keyword_only(struct: type[msgspec.Struct], field: str) -> bool:
-    kind = inspect.signature(struct).parameters[field].kind
+def _keyword_only(struct: type[msgspec.Struct], field_name: str) -> bool:
+    kind = inspect.signature(struct).parameters[field_name].kind
     return kind is inspect.Parameter.KEYWORD_ONLY
 
 
@@ -132,11 +132,11 @@ def test_ids_go_where_java_hash_codes_send_them(coordinated_id: str, of_50: int,
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "expected_number"),
     [("", 0), ("a", 97), ("polygenelubricants", -(2**31)), ("my-txn-id", 1_405_732_511)],
 )
-def test_hash_codes_are_javas(text: str, expected: int) -> None:
-    assert java_hash(text) == expected
+def test_hash_codes_are_javas(text: str, expected_number: int) -> None:
+    assert java_hash(text) == expected_number
 
 
 def test_the_order_of_a_hash_set_is_javas() -> None:
@@ -289,14 +289,14 @@ def test_one_except_clause_catches_them_all(exception: type[Exception]) -> None:
 
 
 def test_a_client_error_may_carry_kafkas_code() -> None:
-    refusal = ClientError("no", error=ErrorCode.producer_fenced)
-    assert (str(refusal), refusal.error) == ("no", ErrorCode.producer_fenced)
+    refusal_error = ClientError("no", error=ErrorCode.producer_fenced)
+    assert (str(refusal_error), refusal_error.error) == ("no", ErrorCode.producer_fenced)
     assert ClientError("no").error is None
 
 
 def test_a_broker_that_only_answers_a_code_hands_it_over() -> None:
-    refusal = PeerAnsweredError("no", error=6)
-    assert (str(refusal), refusal.error) == ("no", 6)
+    peer_error = PeerAnsweredError("no", error=6)
+    assert (str(peer_error), peer_error.error) == ("no", 6)
 
 
 def test_a_rejection_is_a_value() -> None:
@@ -366,13 +366,13 @@ MODULE = "wsgiref.validate"
 
 def test_a_module_is_imported_when_something_of_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, MODULE, raising=False)
-    module = OnDemand(MODULE)
+    on_demand_module = OnDemand(MODULE)
     assert MODULE not in sys.modules
-    validator = module.validator
+    validator = on_demand_module.validator
     assert validator is sys.modules[MODULE].validator
-    assert vars(module)["validator"] is validator, "asked for again it is an attribute"
+    assert vars(on_demand_module)["validator"] is validator, "asked for again it is an attribute"
     with pytest.raises(AttributeError, match="nothing"):
-        _ = module.nothing
+        _ = on_demand_module.nothing
 
 
 # Ids

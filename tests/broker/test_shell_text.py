@@ -22,16 +22,16 @@ PROGRAM: Final = "record-words"
 SHELLS: Final = tuple(shell for shell in ("sh", "dash", "bash") if shutil.which(shell))
 
 
-def words_received(shell: str, commands: Sequence[ShellText], home: Path) -> list[list[str]]:
+def words_received(shell_name: str, commands: Sequence[ShellText], home: Path) -> list[list[str]]:
     """The words that a program got from each command of a script, by a program of that name."""
     home.mkdir(exist_ok=True)
-    program = home / PROGRAM
-    program.write_text("#!/bin/sh\nprintf '%s\\0' \"$@\"\nprintf '\\0'\n")
-    program.chmod(0o755)
-    script = home / "script"
-    script.write_bytes("\n".join(commands).encode() + b"\n")
+    program_file = home / PROGRAM
+    program_file.write_text("#!/bin/sh\nprintf '%s\\0' \"$@\"\nprintf '\\0'\n")
+    program_file.chmod(0o755)
+    script_file = home / "script"
+    script_file.write_bytes("\n".join(commands).encode() + b"\n")
     finished_process = subprocess.run(
-        [shell, str(script)],
+        [shell_name, str(script_file)],
         cwd=home,
         env={"PATH": f"{home}:/usr/bin:/bin"},
         capture_output=True,
@@ -43,13 +43,13 @@ def words_received(shell: str, commands: Sequence[ShellText], home: Path) -> lis
     return [received.decode().split("\0") for received in commands_received]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_each_word_arrives_as_it_was_meant(shell: str, tmp_path: Path) -> None:
-    commands = [
+@pytest.mark.parametrize("shell_name", SHELLS)
+def test_each_word_arrives_as_it_was_meant(shell_name: str, tmp_path: Path) -> None:
+    shell_commands = [
         command_line(PROGRAM, "why", *option("--transactional-id", name), *arguments(name))
         for name in HOSTILE_NAMES
     ]
-    assert words_received(shell, commands, tmp_path / "home") == [
+    assert words_received(shell_name, shell_commands, tmp_path / "home") == [
         ["why", *option("--transactional-id", name), *arguments(name)] for name in HOSTILE_NAMES
     ]
 
@@ -58,9 +58,11 @@ def test_each_word_arrives_as_it_was_meant(shell: str, tmp_path: Path) -> None:
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(names_from_outside(), min_size=1, max_size=20))
 def test_drawn_names_arrive_as_they_were_meant(tmp_path: Path, names: list[str]) -> None:
-    commands = [command_line(PROGRAM, *option("--group", name), *arguments(name)) for name in names]
-    assert all(printable(command) == command for command in commands)
-    assert words_received("sh", commands, tmp_path / "home") == [
+    shell_commands = [
+        command_line(PROGRAM, *option("--group", name), *arguments(name)) for name in names
+    ]
+    assert all(printable(command) == command for command in shell_commands)
+    assert words_received("sh", shell_commands, tmp_path / "home") == [
         [*option("--group", name), *arguments(name)] for name in names
     ]
 
@@ -88,10 +90,10 @@ def test_plain_names_stay_as_they_are() -> None:
 
 
 def test_a_command_goes_on_unless_one_of_its_names_has_no_form() -> None:
-    command, no_command = command_line("txnsim", "txns"), command_line("txnsim", "a\0")
+    command, shell_text = command_line("txnsim", "txns"), command_line("txnsim", "a\0")
     assert continued(command, "why") == "txnsim txns why"
     assert continued(command) == command
-    assert continued(no_command, "why") == no_command
+    assert continued(shell_text, "why") == shell_text
     assert continued(command, "b\0").endswith("\\x00")
 
 

@@ -210,7 +210,7 @@ def test_a_long_list_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw_text", "expected"),
+    ("raw_text", "expected_text"),
     [
         ("orders-1 äöü 漢字 😀", "orders-1 äöü 漢字 😀"),
         ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
@@ -224,8 +224,8 @@ def test_a_long_list_is_left_out() -> None:
         ("a\U000e0041", r"a\U000e0041"),
     ],
 )
-def test_characters_that_are_orders_are_escaped(raw_text: str, expected: str) -> None:
-    assert printable(raw_text) == expected
+def test_characters_that_are_orders_are_escaped(raw_text: str, expected_text: str) -> None:
+    assert printable(raw_text) == expected_text
 
 
 def test_line_ends_and_tabs_of_a_layout_stay() -> None:

@@ -34,17 +34,23 @@ def pytest(
     return judge_pytest(name, run(command, deadline=deadline, environment=environment))
 
 
-def checks(name: str, *arguments: str, deadline: Deadline, python: str = PYTHON) -> PartOutcome:
+def checks(
+    name: str, *arguments: str, deadline: Deadline, python_program: str = PYTHON
+) -> PartOutcome:
     """Run a module of tests that prints a line per check and counts them."""
-    program_result = run([python, "-m", *arguments], deadline=deadline)
+    program_result = run([python_program, "-m", *arguments], deadline=deadline)
     return judge_checks(name, program_result.code, program_result.output)
 
 
 def matrix(target_label: str, *options: str, deadline: Deadline) -> PartOutcome:
     """Run the checks of client libraries."""
-    module = "tests.clients.matrix.run"
+    module_name = "tests.clients.matrix.run"
     return checks(
-        f"clients, {target_label}", module, *options, deadline=deadline, python=sys.executable
+        f"clients, {target_label}",
+        module_name,
+        *options,
+        deadline=deadline,
+        python_program=sys.executable,
     )
 
 

@@ -70,14 +70,16 @@ class AuditLine(NamedTuple):
     text: str
 
 
-def requirements(project: Path = ROOT / "pyproject.toml") -> list[Requirement]:
+def requirements(project_folder: Path = ROOT / "pyproject.toml") -> list[Requirement]:
     """A user's requirements: the dependencies and every extra, except extras that only name another
     extra.
     """
-    table = tomllib.loads(project.read_text())["project"]
+    table = tomllib.loads(project_folder.read_text())["project"]
     extras = table.get("optional-dependencies", {}).values()
-    every = [Requirement(text) for group in (table["dependencies"], *extras) for text in group]
-    return [requirement for requirement in every if requirement.name != table["name"]]
+    all_requirements = [
+        Requirement(text) for group in (table["dependencies"], *extras) for text in group
+    ]
+    return [requirement for requirement in all_requirements if requirement.name != table["name"]]
 
 
 def unbounded_requirements(declared_requirements: Iterable[Requirement]) -> list[str]:
@@ -98,9 +100,9 @@ def installed_distributions(
 ) -> dict[str, importlib.metadata.Distribution]:
     """The installed distributions that the requirements need, directly or not."""
     distributions: dict[str, importlib.metadata.Distribution] = {}
-    todo = list(declared_requirements)
-    while todo:
-        requirement = todo.pop()
+    remaining_requirements = list(declared_requirements)
+    while remaining_requirements:
+        requirement = remaining_requirements.pop()
         distribution_name = re.sub(r"[-_.]+", "-", requirement.name).lower()
         if distribution_name in distributions or not _applies(requirement, {""}):
             continue
@@ -109,7 +111,9 @@ def installed_distributions(
         except importlib.metadata.PackageNotFoundError:
             continue  # an extra that this environment does not have
         needs = map(Requirement, distributions[distribution_name].requires or ())
-        todo += [need for need in needs if _applies(need, requirement.extras or {""})]
+        remaining_requirements += [
+            need for need in needs if _applies(need, requirement.extras or {""})
+        ]
     return distributions
 
 
@@ -147,9 +151,9 @@ def judge_licences(distributions: Mapping[str, importlib.metadata.Distribution])
     for distribution_name, distribution in sorted(distributions.items()):
         fields = ("License-Expression", "License")
         licence_fields = {
-            field: distribution.metadata[field]
-            for field in fields
-            if field in distribution.metadata
+            field_name: distribution.metadata[field_name]
+            for field_name in fields
+            if field_name in distribution.metadata
         }
         licence_names = licences(licence_fields, distribution.metadata.get_all("Classifier") or ())
         if all(map(is_permissive, licence_names)):
@@ -173,10 +177,10 @@ def judge_licences(distributions: Mapping[str, importlib.metadata.Distribution])
     return lines
 
 
-def judge_vulnerabilities(report: str) -> list[AuditLine]:
+def judge_vulnerabilities(report_text: str) -> list[AuditLine]:
     """What ``pip-audit --format json`` has said."""
     lines, audited_count = [], 0
-    for dependency in json.loads(report)["dependencies"]:
+    for dependency in json.loads(report_text)["dependencies"]:
         if "skip_reason" in dependency:
             lines.append(
                 AuditLine(AuditResult.OPEN, f"{dependency['name']}: {dependency['skip_reason']}")
@@ -198,18 +202,26 @@ def ask_vulnerabilities(
     distributions: Mapping[str, importlib.metadata.Distribution],
 ) -> list[AuditLine]:
     """Run ``pip-audit`` in an environment of its own."""
-    with tempfile.TemporaryDirectory(prefix="txnsim-audit-") as folder:
-        home = Path(folder)
+    with tempfile.TemporaryDirectory(prefix="txnsim-audit-") as folder_path:
+        home = Path(folder_path)
         venv.create(home / "venv", with_pip=True)
-        python = str(home / "venv" / "bin" / "python")
-        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "pip-audit"]
-        pins = home / "pins.txt"
+        python_program = str(home / "venv" / "bin" / "python")
+        pip = [
+            python_program,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "-q",
+            "pip-audit",
+        ]
+        pins_file = home / "pins.txt"
         audit = [
-            python,
+            python_program,
             "-m",
             "pip_audit",
             "--requirement",
-            str(pins),
+            str(pins_file),
             "--no-deps",
             "--disable-pip",
         ]
@@ -224,7 +236,7 @@ def ask_vulnerabilities(
         # One first: an index that does not know it knows none, and is not asked for the others.
         names = sorted(distributions)
         for audited_names in (names[:1], names[1:]):
-            pins.write_text(
+            pins_file.write_text(
                 "".join(
                     f"{audited_name}=={distributions[audited_name].version}\n"
                     for audited_name in audited_names

@@ -54,24 +54,33 @@ def wheel(deadline: Deadline) -> PartOutcome:
     """The wheel, built, installed without a compiler, and run from an empty directory."""
     with tempfile.TemporaryDirectory(prefix="txnsim-wheel-") as name:
         root = Path(name)
-        empty = root / "empty"
-        empty.mkdir()
+        empty_path = root / "empty"
+        empty_path.mkdir()
         build = [PYTHON, "-m", "build", "--wheel", "--outdir", str(root / "dist")]
         built = judge_step("build the wheel", run(build, deadline=deadline))
         if built.failed:
             return built
         (file,) = (root / "dist").glob("*.whl")
-        environment = root / "venv"
-        make = [sys.executable, "-m", "venv", str(environment)]
-        pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+        environment_folder = root / "venv"
+        make = [sys.executable, "-m", "venv", str(environment_folder)]
+        pip = [
+            str(environment_folder / "bin" / "python"),
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+        ]
         # Only wheels: a user without a compiler must get a running program.
         install = [*pip, "install", "--quiet", "--only-binary", ":all:", str(file)]
         for step in (make, install):
             outcome = judge_step(" ".join(step[-2:]), run(step, deadline=deadline))
             if outcome.failed:
                 return outcome
-        plugin = _run_plugin(environment / "bin" / "python", empty, deadline)
-        return built + plugin + _run_installed(environment / "bin" / "txnsim", empty, deadline)
+        plugin = _run_plugin(environment_folder / "bin" / "python", empty_path, deadline)
+        return (
+            built
+            + plugin
+            + _run_installed(environment_folder / "bin" / "txnsim", empty_path, deadline)
+        )
 
 
 def page(deadline: Deadline) -> PartOutcome:
@@ -79,29 +88,39 @@ def page(deadline: Deadline) -> PartOutcome:
     return in_a_browser("(browser or costly) and not nightly", deadline)
 
 
-def _run_plugin(python: Path, empty: Path, deadline: Deadline) -> PartOutcome:
+def _run_plugin(python_program: Path, empty_path: Path, deadline: Deadline) -> PartOutcome:
     """Run a user's suite where pytest and our wheel are all that is installed.
 
     Its project has a folder ``sim`` of its own.
     """
-    install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q", "pytest"]
+    install = [
+        str(python_program),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "-q",
+        "pytest",
+    ]
     installed = judge_step("wheel: install pytest", run(install, deadline=deadline))
     if installed.failed:
         return installed
-    (empty / "sim").mkdir()
-    (empty / "sim" / "__init__.py").write_text("OWN = True\n")
+    (empty_path / "sim").mkdir()
+    (empty_path / "sim" / "__init__.py").write_text("OWN = True\n")
     test = (
         "import sim\n\n\n"
         "def test_cluster(txnsim_cluster):\n"
         "    assert sim.OWN\n"
         "    txnsim_cluster.assert_exactly_once([], [])\n"
     )
-    (empty / "test_cluster.py").write_text(test)
-    program_result = run([str(python), "-m", "pytest", "-q"], deadline=deadline, directory=empty)
+    (empty_path / "test_cluster.py").write_text(test)
+    program_result = run(
+        [str(python_program), "-m", "pytest", "-q"], deadline=deadline, directory=empty_path
+    )
     return judge_pytest("wheel: pytest plugin", program_result)
 
 
-def _run_installed(command: Path, empty: Path, deadline: Deadline) -> PartOutcome:
+def _run_installed(command: Path, empty_path: Path, deadline: Deadline) -> PartOutcome:
     verdict = PartOutcome(0, 0)
     story = "late-produce-after-abort"
     for arguments in (
@@ -109,10 +128,10 @@ def _run_installed(command: Path, empty: Path, deadline: Deadline) -> PartOutcom
         ("scenario", "show", story),
         ("scenario", "run", story),
     ):
-        program_result = run([str(command), *arguments], deadline=deadline, directory=empty)
+        program_result = run([str(command), *arguments], deadline=deadline, directory=empty_path)
         verdict += judge_step(f"wheel: txnsim {' '.join(arguments)}", program_result)
-    with TxnsimServer(executable=command, working_directory=empty) as server:
+    with TxnsimServer(executable=command, working_directory=empty_path) as server:
         listing = [str(command), "txns", "--bootstrap-server", server.bootstrap, "list"]
-        program_result = run(listing, deadline=deadline, directory=empty)
+        program_result = run(listing, deadline=deadline, directory=empty_path)
         verdict += judge_step("wheel: txnsim txns list", program_result)
     return verdict

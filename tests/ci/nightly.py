@@ -90,7 +90,7 @@ def other_levels_and_seeds(deadline: Deadline) -> PartOutcome:
     damage at more places, and clusters with further seeds: ``make test`` plays some of each.
     """
     folders = ("broker", "conformance", "lab", "spark")
-    plays = (*(f"tests/{folder}" for folder in folders), "-m", "thorough")
+    plays = (*(f"tests/{folder_path}" for folder_path in folders), "-m", "thorough")
     chosen_options = [option for seed in SEEDS for option in ("--seed", str(seed))]
     judged_tests = "tests/lab/check/test_judged_chaos.py"
     clusters = ("tests/broker/simulation", judged_tests, "-m", "", "-k", "seed", *chosen_options)
@@ -288,9 +288,9 @@ def spark_and_kafka(deadline: Deadline) -> PartOutcome:
     chosen_options = ("tests/spark/pipeline", "-m", "spark and (real or nightly) and not slow")
     with ThreadPoolExecutor(1) as executor:
         # Its brokers mostly wait, so other tests run meanwhile; those that read it come last.
-        making = executor.submit(run, corpus, deadline=deadline)
+        making_future = executor.submit(run, corpus, deadline=deadline)
         verdict = _run_drawn("Spark and Kafka", *chosen_options, deadline=deadline)
-        corpus_outcome = judge_step("Spark and Kafka: the corpus", making.result())
+        corpus_outcome = judge_step("Spark and Kafka: the corpus", making_future.result())
     return verdict + corpus_outcome if corpus_outcome.failed else verdict
 
 
@@ -333,8 +333,10 @@ def schemathesis(deadline: Deadline) -> PartOutcome:
 
 def late_produce(deadline: Deadline) -> PartOutcome:
     """Stock clients whose Produce arrives after their abort, with Kafka's defences and without."""
-    module = "tests.clients.late_produce"
-    return checks("late Produce, Kafka", module, deadline=deadline, python=sys.executable)
+    module_name = "tests.clients.late_produce"
+    return checks(
+        "late Produce, Kafka", module_name, deadline=deadline, python_program=sys.executable
+    )
 
 
 def stories_of_clients(deadline: Deadline) -> PartOutcome:
@@ -380,7 +382,7 @@ def helpers(deadline: Deadline) -> PartOutcome:
     """
     languages = install_debian("php-cli", "ruby", "erlang-inets", "erlang-ssl", deadline=deadline)
     return languages + checks(
-        "helpers", "tests.helpers.run", deadline=deadline, python=sys.executable
+        "helpers", "tests.helpers.run", deadline=deadline, python_program=sys.executable
     )
 
 
@@ -435,10 +437,10 @@ def _run_real(name: str, *arguments: str, deadline: Deadline) -> PartOutcome:
 
 
 def _transactions_command(target_label: str, bootstrap: str, deadline: Deadline) -> PartOutcome:
-    module = "tests.clients.kafka_tools.transactions_command"
-    arguments = (module, bootstrap, "haunted-house:0", "haunted-tower:0", "--make-hang")
+    module_name = "tests.clients.kafka_tools.transactions_command"
+    arguments = (module_name, bootstrap, "haunted-house:0", "haunted-tower:0", "--make-hang")
     name = f"TransactionsCommand, {target_label}"
-    return checks(name, *arguments, deadline=deadline, python=sys.executable)
+    return checks(name, *arguments, deadline=deadline, python_program=sys.executable)
 
 
 def _tests_real(

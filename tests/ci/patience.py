@@ -71,10 +71,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="side by side")
     options = parser.parse_args(argv)
     questions = [question for question in options.question for _ in range(options.times)]
-    has_failed = threading.Event()
+    failed_event = threading.Event()
 
     def ask(question: str) -> None:
-        if has_failed.is_set():
+        if failed_event.is_set():
             return
         run_record = ask_under_load(question, load)
         outcome = "ok" if run_record["ok"] else "FAILED"
@@ -83,17 +83,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"load {run_record['load']}"
         )
         if not run_record["ok"]:
-            has_failed.set()
+            failed_event.set()
             say(f"  {run_record['output']}")
 
     with Load(options.load) as load, ThreadPoolExecutor(options.at_once) as pool:
         list(pool.map(ask, questions))
-    return int(has_failed.is_set())
+    return int(failed_event.is_set())
 
 
 def ask_under_load(question: str, load: Load) -> dict[str, Any]:
     KEPT.mkdir(parents=True, exist_ok=True)
-    first_look = load.wait()
+    first_look_index = load.wait()
     started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     begun_s = time.monotonic()
     program_result = run(QUESTIONS[question], deadline=Deadline(TOO_LATE_MINUTES))
@@ -105,7 +105,7 @@ def ask_under_load(question: str, load: Load) -> dict[str, Any]:
         "begun": started_at,
         "seconds": round(seconds),
         "wanted_load": load.wanted_load,
-        "load": round(load.mean(first_look), 1),
+        "load": round(load.mean(first_look_index), 1),
         "ok": is_ok,
     }
     if not is_ok:

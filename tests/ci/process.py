@@ -68,8 +68,8 @@ class PartOutcome(NamedTuple):
     def __add__(self, other: object) -> PartOutcome:
         """The sum of both outcomes."""
         assert isinstance(other, PartOutcome)
-        report = "\n".join(filter(None, (self.report, other.report)))
-        return PartOutcome(self.passed + other.passed, self.failed + other.failed, report)
+        report_text = "\n".join(filter(None, (self.report, other.report)))
+        return PartOutcome(self.passed + other.passed, self.failed + other.failed, report_text)
 
 
 class ProgramResult(NamedTuple):
@@ -102,10 +102,10 @@ def run(
         errors="replace",
         start_new_session=True,
     )
-    overrun = threading.Event()
+    overrun_event = threading.Event()
 
     def stop() -> None:
-        overrun.set()
+        overrun_event.set()
         os.killpg(process.pid, signal.SIGKILL)
 
     timer = threading.Timer(deadline.remaining_s(), stop)
@@ -117,7 +117,7 @@ def run(
     timer.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
     deadline.add_cpu(usage.ru_utime + usage.ru_stime)
-    if overrun.is_set():
+    if overrun_event.is_set():
         return ProgramResult(-signal.SIGKILL, f"{output}\nstopped: CI's time is over")
     return ProgramResult(process.returncode, output)
 
@@ -175,8 +175,8 @@ def judge_pytest(name: str, program_result: ProgramResult) -> PartOutcome:
     failed_count = sum(int(count) for count in _PYTEST_FAILED_RE.findall(closing))
     if program_result.code == 0:
         return PartOutcome(max(passed_count, 1), 0)
-    report = f"{name}: exit status {program_result.code}\n{tail(program_result.output)}"
-    return PartOutcome(passed_count, max(failed_count, 1), report)
+    report_text = f"{name}: exit status {program_result.code}\n{tail(program_result.output)}"
+    return PartOutcome(passed_count, max(failed_count, 1), report_text)
 
 
 def _bare(line: str) -> str:

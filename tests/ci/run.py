@@ -78,11 +78,11 @@ def _ask_together(parts: Sequence[Part], deadline: Deadline) -> list[PartOutcome
     waiting_parts = list(parts)
     running_parts: dict[Future[PartOutcome], Part] = {}
     verdicts: list[PartOutcome] = []
-    with ThreadPoolExecutor(PARTS_MAX) as lanes:
+    with ThreadPoolExecutor(PARTS_MAX) as lane_pool:
         while waiting_parts or running_parts:
             while (part := next_part(waiting_parts, running_parts.values())) is not None:
                 waiting_parts.remove(part)
-                running_parts[lanes.submit(_ask, part, deadline)] = part
+                running_parts[lane_pool.submit(_ask, part, deadline)] = part
             finished_futures, _ = wait(running_parts, return_when=FIRST_COMPLETED)
             for future in finished_futures:
                 del running_parts[future]
@@ -106,10 +106,10 @@ def next_part(waiting_parts: Sequence[Part], running_parts: Collection[Part]) ->
     return None
 
 
-def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
+def _ask(part: Part, deadline_of_ci: Deadline) -> PartOutcome:
     start_s = time.monotonic()
     begun_at = commit()
-    deadline = all_of_ci.of_part()
+    deadline = deadline_of_ci.of_part()
     try:
         verdict = part.ask(deadline)
     except (ApacheKafkaError, ForeignClientError, TxnsimServerError, OSError) as failure:
@@ -119,9 +119,9 @@ def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
     time_in_budget = in_budget(seconds, part.minutes)
     busy_cores = f"{deadline.cpu_s / seconds:.1f} of {part.cores:.1f} cores"
     outcome = "FAIL" if verdict.failed else "ok"
-    counts = f"{verdict.passed} passed, {verdict.failed} failed"
+    counts_text = f"{verdict.passed} passed, {verdict.failed} failed"
     reason = f": {verdict.reason}\n\n{verdict.report}\n" if verdict.failed else ""
-    _say(f"{outcome:4} {time_in_budget}, {busy_cores}  {part.name}: {counts}{reason}")
+    _say(f"{outcome:4} {time_in_budget}, {busy_cores}  {part.name}: {counts_text}{reason}")
     if not verdict.failed and commit() == begun_at:  # else it has asked some of both
         keep(part.name, begun_at, minutes=seconds / 60)
     return verdict
@@ -130,8 +130,8 @@ def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
 def in_budget(seconds: float, budget_minutes: float) -> str:
     """Minutes beside the budget; what is over it is marked, and no failure: machines differ."""
     minutes = seconds / 60
-    mark = "!" if minutes > budget_minutes else " "
-    return f"{minutes:5.1f}{mark} of {budget_minutes:4.1f} min"
+    mark_text = "!" if minutes > budget_minutes else " "
+    return f"{minutes:5.1f}{mark_text} of {budget_minutes:4.1f} min"
 
 
 def _say(line: str) -> None:

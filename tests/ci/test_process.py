@@ -58,7 +58,7 @@ def test_a_step_is_judged_by_its_exit_status() -> None:
 
 
 @pytest.mark.parametrize(
-    ("report", "reason"),
+    ("report_text", "reason"),
     [
         (
             "real: exit status 1\n  E  assert\nFAILED a::b - assert\n1 failed",
@@ -69,8 +69,8 @@ def test_a_step_is_judged_by_its_exit_status() -> None:
         ("", ""),
     ],
 )
-def test_the_first_failure_is_told_in_one_line(report: str, reason: str) -> None:
-    assert PartOutcome(0, 1, report).reason == reason
+def test_the_first_failure_is_told_in_one_line(report_text: str, reason: str) -> None:
+    assert PartOutcome(0, 1, report_text).reason == reason
 
 
 def test_verdicts_add_up_with_their_reports() -> None:
@@ -92,8 +92,8 @@ def test_a_program_that_overruns_the_deadline_is_stopped_and_fails() -> None:
 def test_what_a_part_has_used_is_counted_with_what_its_programs_waited_for() -> None:
     burn = "import time\nwhile time.process_time() < 0.2: pass"
     starts = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}], check=True)"
-    all_of_ci = Deadline(1)
-    watched, other_part = all_of_ci.of_part(), all_of_ci.of_part()
-    assert run([sys.executable, "-c", starts], deadline=watched).code == 0
-    assert 0.2 <= watched.cpu_s < 10
-    assert other_part.cpu_s == 0
+    deadline_of_ci = Deadline(1)
+    watched_deadline, deadline_of_other_part = deadline_of_ci.of_part(), deadline_of_ci.of_part()
+    assert run([sys.executable, "-c", starts], deadline=watched_deadline).code == 0
+    assert 0.2 <= watched_deadline.cpu_s < 10
+    assert deadline_of_other_part.cpu_s == 0

@@ -231,8 +231,10 @@ def test_the_load_that_is_lacking_is_made_and_taken_away(monkeypatch: pytest.Mon
 
 
 def test_what_has_no_bound_is_found() -> None:
-    samples = [Requirement(text) for text in ("a", "b>=1", "c==2", "d<3", "e~=1.0; os_name=='x'")]
-    assert unbounded_requirements(samples) == ["a", "d<3"]
+    requirement_samples = [
+        Requirement(text) for text in ("a", "b>=1", "c==2", "d<3", "e~=1.0; os_name=='x'")
+    ]
+    assert unbounded_requirements(requirement_samples) == ["a", "d<3"]
     assert unbounded_requirements(requirements()) == []
 
 

@@ -86,9 +86,9 @@ class TransactionChecks(Checks):
                 old_producer.begin()
                 old_producer.send(name, [Record(b"old")])
                 new_producer.init()
-                with pytest.raises(Exception) as refusal:  # noqa: PT011 - judged in the next line
+                with pytest.raises(Exception) as error_info:  # noqa: PT011 - judged in the next line
                     old_producer.send(name, [Record(b"zombie")])
-                assert client.is_old_epoch(refusal.value), repr(refusal.value)
+                assert client.is_old_epoch(error_info.value), repr(error_info.value)
             # The old one is closed before: kafka-python asks for a new epoch by itself, and where
             # that request meets an open transaction the coordinator fences that one, as Kafka's
             # does (TransactionCoordinator.initTransactionId looks at no epoch in Ongoing).
@@ -132,9 +132,9 @@ class ProducerChecks(Checks):
     def test_a_topic_is_created_once(self, client: Driver, name: str) -> None:
         client.create_topic(name, 4)
         assert len(client.leaders(name)) == 4
-        with pytest.raises(Exception) as refusal:  # noqa: PT011 - judged in the next line
+        with pytest.raises(Exception) as error_info:  # noqa: PT011 - judged in the next line
             client.create_topic(name, 4)
-        assert client.is_topic_exists(refusal.value), repr(refusal.value)
+        assert client.is_topic_exists(error_info.value), repr(error_info.value)
 
     def test_an_idempotent_producer_appends_each_record_once_and_in_order(self, lab: Lab) -> None:
         transactions.idempotent(lab)
@@ -225,11 +225,11 @@ class ProducerChecks(Checks):
     def test_the_transaction_of_a_killed_client_times_out(self, lab: Lab) -> None:
         client, topic_name = lab.driver, lab.name
         client.create_topic(topic_name, 1)
-        library = client.__module__.rpartition(".")[2]
+        library_name = client.__module__.rpartition(".")[2]
         program = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tests.clients.open_transaction"),
-                *(library, lab.bootstrap, topic_name, str(lab.timeout_ms)),
+                *(library_name, lab.bootstrap, topic_name, str(lab.timeout_ms)),
             ],
             cwd=ROOT,
             stdin=subprocess.PIPE,

@@ -82,8 +82,8 @@ def _from_pypi(package: str, version: str, folder: Path) -> None:
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command = [*pip, f"{package}=={version}"]
     output_of(command, f"pip could not fetch {package}", ClientMessagesError, directory=folder)
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
+    (wheel_file,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel_file) as archive:
         archive.extractall(folder)
 
 
@@ -102,9 +102,9 @@ def _from_npm(package: str, version: str, folder: Path) -> None:
     npm = tool("npm", "packages of Node.js are fetched with npm", ClientMessagesError)
     command = [npm, "pack", "--silent", f"{package}@{version}"]
     output_of(command, f"npm could not fetch {package}", ClientMessagesError, directory=folder)
-    (archive,) = folder.glob("*.tgz")
-    with tarfile.open(archive) as members:
-        members.extractall(folder, filter="data")
+    (archive_file,) = folder.glob("*.tgz")
+    with tarfile.open(archive_file) as tar_file:
+        tar_file.extractall(folder, filter="data")
 
 
 RELEASES: Final[Mapping[str, Release]] = {
@@ -144,7 +144,7 @@ def release_folder(client: str) -> Path:
         folder.mkdir(parents=True)
         release.fetch(release.package, release.version, folder)
 
-    return make_once(_FAMILY / file_name, fetch, lock=_FAMILY / f"{file_name}.lock")
+    return make_once(_FAMILY / file_name, fetch, lock_file=_FAMILY / f"{file_name}.lock")
 
 
 # What a release says
@@ -157,7 +157,11 @@ def texts(client: str) -> Mapping[str, str]:
     """
     folder = release_folder(client)
     source_folder = RELEASES[client].below
-    jars = {name: text for jar in sorted(folder.glob("*.jar")) for name, text in _texts_of_jar(jar)}
+    jars = {
+        name: text
+        for jar_file in sorted(folder.glob("*.jar"))
+        for name, text in _texts_of_jar(jar_file)
+    }
     if jars:
         return jars
     return {
@@ -169,8 +173,8 @@ def texts(client: str) -> Mapping[str, str]:
     }
 
 
-def _texts_of_jar(jar: Path) -> Iterator[tuple[str, str]]:
-    with zipfile.ZipFile(jar) as archive:
+def _texts_of_jar(jar_file: Path) -> Iterator[tuple[str, str]]:
+    with zipfile.ZipFile(jar_file) as archive:
         for name in sorted(archive.namelist()):
             if name.endswith(".class"):
                 lines = [Path(name).stem.rpartition("$")[2], *constants(archive.read(name))]
@@ -248,9 +252,9 @@ def quoted_words() -> list[tuple[str, str]]:
         {
             (client, quote_text)
             for section in sections
-            for quote in section.seen_as
-            for client in quote.clients
-            for quote_text in quote.words
+            for quoted_messages in section.seen_as
+            for client in quoted_messages.clients
+            for quote_text in quoted_messages.words
         }
     )
 

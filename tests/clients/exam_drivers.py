@@ -32,45 +32,47 @@ SHARING_SINCE: Final = "4.2"
 """kafka-clients with share consumers that acknowledge and renew."""
 
 
-def python_driver(library: str, version: str = "") -> list[str]:
+def python_driver(library_name: str, version: str = "") -> list[str]:
     """Return the driver of a Python library, as installed here or in another version."""
-    program = [sys.executable, str(SOURCE_FOLDER / f"{library}_driver.py")]
+    program = [sys.executable, str(SOURCE_FOLDER / f"{library_name}_driver.py")]
     if not version:
         return program
-    target = CACHE / "exam-python" / f"{library}-{version}"
+    target_path = CACHE / "exam-python" / f"{library_name}-{version}"
     with hold_lock(CACHE / "exam-python.lock"):
-        if not target.exists():
+        if not target_path.exists():
             pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-            requirement = ["--no-deps", "--target", str(target), f"{library}=={version}"]
-            output_of([*pip, *requirement], f"{library} failed", ForeignClientError)
-    return ["env", f"PYTHONPATH={target}", *program]
+            requirement = ["--no-deps", "--target", str(target_path), f"{library_name}=={version}"]
+            output_of([*pip, *requirement], f"{library_name} failed", ForeignClientError)
+    return ["env", f"PYTHONPATH={target_path}", *program]
 
 
 def java_driver(release: str) -> list[str]:
     """Return the driver of kafka-clients of a release."""
-    libs = kafka_libs(release)
+    libs_directory = kafka_libs(release)
     sources = [SOURCE_FOLDER / "ExamDriver.java", SOURCE_FOLDER / "ExamAdmin.java"]
     if release >= SHARING_SINCE:
         sources.append(SOURCE_FOLDER / "ExamShare.java")
-    classes = java_classes(sources, name="exam", libs=libs, error=ForeignClientError)
-    return [*JAVA, "-cp", f"{classes}{os.pathsep}{libs}/*", "ExamDriver"]
+    class_directory = java_classes(
+        sources, name="exam", libs_directory=libs_directory, error=ForeignClientError
+    )
+    return [*JAVA, "-cp", f"{class_directory}{os.pathsep}{libs_directory}/*", "ExamDriver"]
 
 
-def node_driver(program: str, library: str) -> list[str]:
+def node_driver(program: str, library_name: str) -> list[str]:
     """Return the driver of a library that npm brings, in the client matrix's version."""
-    modules = node_modules(library)
-    environment = ["env", f"--chdir={modules.parent}", f"NODE_PATH={modules}"]
-    return [*environment, node_of(modules), str(SOURCE_FOLDER / program)]
+    modules_folder = node_modules(library_name)
+    environment = ["env", f"--chdir={modules_folder.parent}", f"NODE_PATH={modules_folder}"]
+    return [*environment, node_of(modules_folder), str(SOURCE_FOLDER / program)]
 
 
-def rust_driver(library: str) -> list[str]:
+def rust_driver(library_name: str) -> list[str]:
     """Return the driver of a crate; cargo knows by itself what is to be built."""
-    target, package = CACHE / "rust" / "exam", f"exam-{library}"
+    target_path, package = CACHE / "rust" / "exam", f"exam-{library_name}"
     build = [toolchain("cargo", "Rust 1.95 with cargo"), "build", "--quiet", "--package", package]
     with hold_lock(CACHE / "rust.lock"):
-        command = [*build, "--target-dir", str(target)]
+        command = [*build, "--target-dir", str(target_path)]
         output_of(command, "cargo failed", ForeignClientError, directory=SOURCE_FOLDER / "rust")
-    return [str(target / "debug" / package)]
+    return [str(target_path / "debug" / package)]
 
 
 DRIVERS: Final[dict[str, Callable[[], list[str]]]] = {

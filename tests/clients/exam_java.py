@@ -34,17 +34,17 @@ def java_program(program_name: str, version: str, *arguments: str) -> str:
     """
     main = PROGRAMS[program_name]
 
-    def check(jars: Path) -> None:
-        if not any(jars.glob(f"*{version}.jar")):
+    def check(jar_directory: Path) -> None:
+        if not any(jar_directory.glob(f"*{version}.jar")):
             raise ApacheKafkaError(f"Maven copied no {program_name} {version}")
 
-    pom, version_option = (
+    pom_file, version_option = (
         SOURCE_FOLDER / "poms" / f"{program_name}.xml",
         f"-Dlibrary.version={version}",
     )
     versioned_name = f"{program_name}-{version}"
-    jars = cached_jars(
-        pom,
+    jar_directory = cached_jars(
+        pom_file,
         "exam-java",
         versioned_name,
         version_option,
@@ -52,7 +52,12 @@ def java_program(program_name: str, version: str, *arguments: str) -> str:
         check=check,
     )
     sources = [SOURCE_FOLDER / "Contract.java", SOURCE_FOLDER / f"{main.rpartition('.')[2]}.java"]
-    classes = java_classes(
-        sources, name=f"exam-{versioned_name}", libs=jars, error=ForeignClientError
+    class_directory = java_classes(
+        sources,
+        name=f"exam-{versioned_name}",
+        libs_directory=jar_directory,
+        error=ForeignClientError,
     )
-    return shlex.join([*JAVA, "-cp", f"{classes}{os.pathsep}{jars}/*", main, *arguments])
+    return shlex.join(
+        [*JAVA, "-cp", f"{class_directory}{os.pathsep}{jar_directory}/*", main, *arguments]
+    )

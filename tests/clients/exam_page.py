@@ -174,16 +174,18 @@ def _misses(library: LibraryResults) -> Iterator[str]:
             f"`{situation_name}@{','.join(transaction_versions)}`"
             for situation_name, transaction_versions in situations.items()
         )
-        verdict = f"**{judgement.verdict}**. {judgement.why}" if judgement else "not judged yet."
+        verdict_text = (
+            f"**{judgement.verdict}**. {judgement.why}" if judgement else "not judged yet."
+        )
         misses = [
             library.misses[f"{situation_name}@{transaction_version}"]
             for situation_name, transaction_versions in situations.items()
             for transaction_version in transaction_versions
         ]
-        yield f"- {names}: {verdict}"
+        yield f"- {names}: {verdict_text}"
         yield f"  Told: {_shorten_reason(misses[0].reason)}"
-        for answer in [miss.on_kafka for miss in misses if miss.on_kafka][:1]:
-            yield f"  On {_shorten_reason(answer)}"
+        for answer_text in [miss.on_kafka for miss in misses if miss.on_kafka][:1]:
+            yield f"  On {_shorten_reason(answer_text)}"
 
 
 def _shorten_reason(reason: str) -> str:
@@ -209,7 +211,7 @@ def main(arguments: Sequence[str]) -> None:
     for run in sorted(runs, key=lambda run: not run.kafka.startswith(SIMULATOR)):
         library_version = (run.library, run.version)
         if run.kafka.startswith(SIMULATOR):
-            empty = LibraryResults(
+            empty_results = LibraryResults(
                 library=library_version[0],
                 version=library_version[1],
                 speaks=0,
@@ -218,13 +220,17 @@ def main(arguments: Sequence[str]) -> None:
                 outcomes={},
                 misses={},
             )
-            by_library[library_version] = merge_run(by_library.get(library_version, empty), run)
+            by_library[library_version] = merge_run(
+                by_library.get(library_version, empty_results), run
+            )
         else:
             by_library[library_version] = add_kafka_answers(by_library[library_version], run)
-    ordered = [by_library[key] for key in sorted(by_library)]
-    RESULTS_FILE.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
+    ordered_results = [by_library[key] for key in sorted(by_library)]
+    RESULTS_FILE.write_bytes(
+        msgspec.json.format(msgspec.json.encode(ordered_results), indent=1) + b"\n"
+    )
     guide = PAGE.read_text("utf-8").partition(HEADING)[0].rstrip()
-    PAGE.write_text(f"{guide}\n\n{section(ordered)}", "utf-8")
+    PAGE.write_text(f"{guide}\n\n{section(ordered_results)}", "utf-8")
 
 
 if __name__ == "__main__":

@@ -48,35 +48,35 @@ def klag_exporter(version: str) -> Path:
 
     def build(new_folder: Path) -> None:
         cargo = toolchain("cargo", "Rust 1.95 with cargo")
-        sasl = unpack_packages("libsasl2-dev", "libsasl2-2", has=HEADER)
+        sasl_file = unpack_packages("libsasl2-dev", "libsasl2-2", has=HEADER)
         install = [cargo, "install", "klag-exporter", "--version", version, "--locked", "--debug"]
         # An installed libcurl is not asked for, nor an allocator that takes minutes.
         install += ["--no-default-features", "--features", "curl-static", "--root", str(new_folder)]
         sasl_paths = [
-            f"SASL2_LIB_DIR={sasl / LIBRARIES}",
-            f"SASL2_INCLUDE_DIR={sasl / 'usr/include'}",
+            f"SASL2_LIB_DIR={sasl_file / LIBRARIES}",
+            f"SASL2_INCLUDE_DIR={sasl_file / 'usr/include'}",
         ]
-        include = f"C_INCLUDE_PATH={sasl / 'usr/include'}"
+        include = f"C_INCLUDE_PATH={sasl_file / 'usr/include'}"
         command = ["env", *sasl_paths, include, "SASL2_STATIC=0", *install]
         output_of(command, "cargo failed", ForeignClientError)
 
     folder = CACHE / "rust" / f"klag-exporter-{version}"
-    make_once(folder, build, lock=CACHE / "rust" / "klag-exporter.lock")
+    make_once(folder, build, lock_file=CACHE / "rust" / "klag-exporter.lock")
     return folder / "bin" / "klag-exporter"
 
 
 @asynccontextmanager
-async def run_exporter(program: Path, bootstrap: str, folder: Path) -> AsyncIterator[str]:
+async def run_exporter(program_file: Path, bootstrap: str, folder: Path) -> AsyncIterator[str]:
     """The exporter, running; the address of its metrics."""
     (port,) = free_ports(1)
     config = folder / "klag.toml"
     config.write_text(CONFIG.format(port=port, bootstrap=bootstrap), "utf-8")
-    sasl = unpack_packages("libsasl2-dev", "libsasl2-2", has=HEADER)
+    sasl_file = unpack_packages("libsasl2-dev", "libsasl2-2", has=HEADER)
     process = await asyncio.create_subprocess_exec(
-        program,
+        program_file,
         "--config",
         config,
-        env={**os.environ, "LD_LIBRARY_PATH": str(sasl / LIBRARIES)},
+        env={**os.environ, "LD_LIBRARY_PATH": str(sasl_file / LIBRARIES)},
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
@@ -92,10 +92,10 @@ async def lags(address: str, *, topic_count: int) -> dict[str, int]:
     async with asyncio.timeout(60), httpx.AsyncClient() as client:
         while True:
             try:
-                metrics = (await client.get(address)).text
+                metrics_text = (await client.get(address)).text
             except httpx.TransportError:
-                metrics = ""  # it does not listen yet
-            by_topic = {topic: int(lag) for topic, lag in LAG.findall(metrics)}
+                metrics_text = ""  # it does not listen yet
+            by_topic = {topic: int(lag) for topic, lag in LAG.findall(metrics_text)}
             if len(by_topic) >= topic_count:
                 return by_topic
             await asyncio.sleep(PAUSE_S)

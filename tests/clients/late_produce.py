@@ -64,16 +64,18 @@ def main() -> int:
                 transaction_version=transaction_version, properties=properties
             ) as kafka:
                 proxy.forward_to(int(kafka.bootstrap.rpartition(":")[2]))
-                failed_count += sum(not _passes(mode, player, kafka, proxy) for player in PLAYERS)
+                failed_count += sum(
+                    not _passes(mode, player_name, kafka, proxy) for player_name in PLAYERS
+                )
     checks = len(MODES) * len(PLAYERS)
     sys.stdout.write(f"{checks - failed_count} passed, {failed_count} failed\n")
     return 1 if failed_count else 0
 
 
-def _passes(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy) -> bool:
-    name = f"late-produce-of-{player}-{mode.name.replace(' ', '-')}"
+def _passes(mode: Mode, player_name: str, kafka: ApacheKafka, proxy: HoldingProxy) -> bool:
+    name = f"late-produce-of-{player_name}-{mode.name.replace(' ', '-')}"
     try:
-        events = _play_story(mode, player, kafka, proxy)
+        events = _play_story(mode, player_name, kafka, proxy)
     except _FAILURES as failure:
         sys.stdout.write(f"FAIL {name}: {str(failure).replace(chr(10), ' ')}\n")
         return False
@@ -82,9 +84,9 @@ def _passes(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy) ->
     return True
 
 
-def _play_story(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy) -> str:
-    partition = Partition(f"late-{player}", 0)
-    transactional_id = f"late-producer-{player}"
+def _play_story(mode: Mode, player_name: str, kafka: ApacheKafka, proxy: HoldingProxy) -> str:
+    partition = Partition(f"late-{player_name}", 0)
+    transactional_id = f"late-producer-{player_name}"
     creation = kafka.run_tool(
         "org.apache.kafka.tools.TopicCommand", "--create", "--topic", partition.topic
     )
@@ -93,7 +95,7 @@ def _play_story(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy
     timestamp_ms = time.time_ns() // 1_000_000 - HOUR_MS
     proxy.hold()
     arguments = (kafka.bootstrap, transactional_id, *partition, timestamp_ms)
-    result = _run_player(player, [str(argument) for argument in arguments])
+    result = _run_player(player_name, [str(argument) for argument in arguments])
     _expect_gave_up(result)
     if not proxy.await_held():
         raise CheckFailure(f"gave up before any Produce was on its way: {result.stdout}")
@@ -111,8 +113,8 @@ def _play_story(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy
     return result.stdout.strip()
 
 
-def _run_player(player: str, arguments: Sequence[str]) -> ToolResult:
-    if player == "java":
+def _run_player(player_name: str, arguments: Sequence[str]) -> ToolResult:
+    if player_name == "java":
         # The delivery timeout runs while the coordinator adds the partition, so it has to outlast
         # that on a busy machine: only the Produce may run out of time.
         timeouts = ("--delivery-timeout-ms", "6000", "--request-timeout-ms", "2500")

@@ -17,13 +17,13 @@ PRODUCE: Final = 0
 
 def client_hello() -> bytes:
     """What a client sends first that believes in TLS."""
-    outgoing = ssl.MemoryBIO()
-    tls = ssl.create_default_context().wrap_bio(
-        ssl.MemoryBIO(), outgoing, server_hostname="localhost"
+    outgoing_buffer = ssl.MemoryBIO()
+    tls_end = ssl.create_default_context().wrap_bio(
+        ssl.MemoryBIO(), outgoing_buffer, server_hostname="localhost"
     )
     with contextlib.suppress(ssl.SSLWantReadError):
-        tls.do_handshake()
-    return outgoing.read()
+        tls_end.do_handshake()
+    return outgoing_buffer.read()
 
 
 def request(api_key: int, api_version: int, body: bytes) -> bytes:

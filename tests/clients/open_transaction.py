@@ -12,9 +12,11 @@ import sys
 from tests.clients.drivers.base import Driver, Record
 
 
-def main(library: str, bootstrap: str, name: str, timeout_ms: str) -> None:
+def main(library_name: str, bootstrap: str, name: str, timeout_ms: str) -> None:
     """Open a transaction, print ``open``, and wait."""
-    driver: Driver = importlib.import_module(f"tests.clients.drivers.{library}").Driver(bootstrap)
+    driver: Driver = importlib.import_module(f"tests.clients.drivers.{library_name}").Driver(
+        bootstrap
+    )
     with driver.producer(name, timeout_ms=int(timeout_ms)) as producer:
         producer.init()
         producer.begin()

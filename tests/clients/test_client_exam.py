@@ -26,12 +26,14 @@ SOME: Final = (
 
 
 def outcomes(
-    library: str, *only: str, transaction_version: int = 2
+    library_name: str, *only: str, transaction_version: int = 2
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
     """The outcome and the reasons of each situation that did not pass."""
     run = asyncio.run(
         run_exam(
-            command_of(library), choose_situations(SITUATIONS, only), levels=(transaction_version,)
+            command_of(library_name),
+            choose_situations(SITUATIONS, only),
+            levels=(transaction_version,),
         )
     )
     return {
@@ -47,9 +49,12 @@ def test_confluent_kafka_passes_some() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("library", DRIVERS)
-def test_every_driver_answers(library: str) -> None:
-    assert outcomes(library, "fenced-by-newer", "commit-answer-lost", "reads-around", "seek-") == {}
+@pytest.mark.parametrize("library_name", DRIVERS)
+def test_every_driver_answers(library_name: str) -> None:
+    assert (
+        outcomes(library_name, "fenced-by-newer", "commit-answer-lost", "reads-around", "seek-")
+        == {}
+    )
 
 
 def test_the_page_shows_the_results_that_are_kept() -> None:

@@ -67,12 +67,12 @@ def test_it_reaches_nobody_from_a_run_in_virtual_time() -> None:
         finally:
             producer.poll(0)
 
-    with pytest.raises(KafkaException) as failure:
+    with pytest.raises(KafkaException) as error_info:
         run_virtual(main)
     assert any(f"Failed to resolve '{HOST}:" in line for line in log.lines)
     assert [line for line in log.lines if "ipv4#" in line or "ipv6#" in line] == []
     assert "confluent-kafka opens sockets of its own" in "".join(
-        traceback.format_exception(failure.value)
+        traceback.format_exception(error_info.value)
     )
 
 
@@ -142,12 +142,14 @@ class TestAssignedConsumer:
                 try:
                     partition = TopicPartition(name, 0)
                     bounds = consumer.get_watermark_offsets(partition, timeout=PATIENCE_S)
-                    time_query = TopicPartition(name, 0, start_ms + 4_500)
-                    (answer,) = consumer.offsets_for_times([time_query], timeout=PATIENCE_S)
+                    queried_partition = TopicPartition(name, 0, start_ms + 4_500)
+                    (answered_partition,) = consumer.offsets_for_times(
+                        [queried_partition], timeout=PATIENCE_S
+                    )
                 finally:
                     consumer.close()
                 assert bounds == (0, end)
-                assert (answer.error, answer.offset) == (None, 5)
+                assert (answered_partition.error, answered_partition.offset) == (None, 5)
             producer.abort()
 
     def test_it_seeks_and_starts_at_the_end(self, client: Driver, name: str) -> None:
@@ -298,8 +300,8 @@ def _configure(server: Server, group_id: str, name: str, value: str) -> None:
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.GROUP, group_id, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": server.bootstrap})
-    (outcome,) = admin.incremental_alter_configs([resource]).values()
-    outcome.result(PATIENCE_S)
+    (outcome_future,) = admin.incremental_alter_configs([resource]).values()
+    outcome_future.result(PATIENCE_S)
 
 
 def test_a_cluster_made_anew_knows_no_producer_of_before() -> None:
@@ -317,9 +319,9 @@ def test_a_cluster_made_anew_knows_no_producer_of_before() -> None:
     with TxnsimServer(brokers=1, arguments=("--topic", "orders", "--port", port)):
         producer.begin_transaction()
         producer.produce("orders", b"lost")
-        with pytest.raises(KafkaException) as failure:
+        with pytest.raises(KafkaException) as error_info:
             producer.commit_transaction(PATIENCE_S)
-        error = failure.value.args[0]
+        error = error_info.value.args[0]
         assert error.code() == KafkaError.INVALID_PRODUCER_ID_MAPPING
         assert (error.txn_requires_abort(), error.fatal()) == (True, False)
         producer.abort_transaction(PATIENCE_S)

@@ -61,14 +61,16 @@ async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) ->
     where a transaction is open does that differ.
     """
     expected = expected_topics(are_on_disk=False)
-    program = await asyncio.to_thread(klag_exporter, "0.1.29")
+    program_file = await asyncio.to_thread(klag_exporter, "0.1.29")
     async with (
         cluster_with_fixture_topics() as kafka,
-        run_exporter(program, kafka.bootstrap, tmp_path) as address,
+        run_exporter(program_file, kafka.bootstrap, tmp_path) as address,
     ):
         lag_by_topic = await lags(address, topic_count=len(expected))
-    answers = [ReaderStatement(topic=topic, lag=lag) for topic, lag in lag_by_topic.items()]
-    [miss] = misses(expected, answers)
+    reader_statements = [
+        ReaderStatement(topic=topic, lag=offset_lag) for topic, offset_lag in lag_by_topic.items()
+    ]
+    [miss] = misses(expected, reader_statements)
     assert miss.startswith("open: lag 3; expected: 0.")
 
 
@@ -83,9 +85,9 @@ async def test_sparks_connector_reads_what_is_committed(tmp_path: Path) -> None:
         )
         output, _ = await process.communicate()
     assert process.returncode == 0
-    answers = [
+    reader_statements = [
         msgspec.json.decode(printed_line, type=ReaderStatement)
         for printed_line in output.splitlines()
     ]
-    assert all(answer.values is not None for answer in answers)
-    assert list(misses(expected, answers)) == []
+    assert all(reader_statement.values is not None for reader_statement in reader_statements)
+    assert list(misses(expected, reader_statements)) == []

@@ -63,7 +63,9 @@ OPEN: Final = (
 def outcome(command: str, situation: str, transaction_version: int) -> SituationOutcome:
     """The outcome of a situation with the driver that ``command`` starts."""
     situations = [
-        choice for choice in choose_situations(SITUATIONS, [situation]) if choice.name == situation
+        chosen_situation
+        for chosen_situation in choose_situations(SITUATIONS, [situation])
+        if chosen_situation.name == situation
     ]
     [result] = asyncio.run(run_exam(command, situations, levels=(transaction_version,))).results
     return result.outcome
@@ -86,20 +88,20 @@ def test_the_bug_is_seen_and_its_mending_too(
     assert outcomes == [SituationOutcome.MISSED, SituationOutcome.PASSED]
 
 
-@pytest.mark.parametrize(("library", "situation", "transaction_version"), OPEN)
+@pytest.mark.parametrize(("library_name", "situation", "transaction_version"), OPEN)
 def test_a_bug_that_is_open_is_seen_and_the_java_client_has_it_not(
-    library: str, situation: str, transaction_version: int
+    library_name: str, situation: str, transaction_version: int
 ) -> None:
     outcomes = [
         outcome(command_of(driver), situation, transaction_version)
-        for driver in (library, "kafka-clients-4.4.0")
+        for driver in (library_name, "kafka-clients-4.4.0")
     ]
     assert outcomes == [SituationOutcome.MISSED, SituationOutcome.PASSED]
 
 
-def _command(program: str, module: str, version: str) -> str:
-    if module:
-        return str(go_driver(program, module=module, version=version))
+def _command(program: str, module_name: str, version: str) -> str:
+    if module_name:
+        return str(go_driver(program, module_name=module_name, version=version))
     if program == "kafka-clients":
         return shlex.join(java_driver(version))
     return shlex.join(python_driver(program, version))

@@ -80,19 +80,19 @@ def test_workers_come_and_go_and_every_input_has_one_output(server: Server, prot
 @pytest.mark.parametrize("protocol", ["range", "consumer"])
 def test_a_member_of_an_older_generation_can_not_commit(server: Server, protocol: str) -> None:
     pipeline = pipeline_of(confluent_kafka.Driver(server.bootstrap))
-    with worker_of(pipeline, "zombie", protocol) as zombie:
-        zombie.take()
-        old_metadata = zombie.member.metadata()
-        with worker_of(pipeline, "other", protocol) as successor:
-            until_shared(zombie, successor)
+    with worker_of(pipeline, "zombie", protocol) as zombie_worker:
+        zombie_worker.take()
+        old_metadata = zombie_worker.member.metadata()
+        with worker_of(pipeline, "other", protocol) as succeeding_worker:
+            until_shared(zombie_worker, succeeding_worker)
             lost = [
                 ConsumedRecord(partition, 0, None, b"of a zombie", (), 0)
-                for partition in successor.member.assigned_partitions()
+                for partition in succeeding_worker.member.assigned_partitions()
             ]
-            zombie.begin(lost)
-            error = error_of(lambda: zombie.commit(lost, old_metadata))
+            zombie_worker.begin(lost)
+            error = error_of(lambda: zombie_worker.commit(lost, old_metadata))
             assert pipeline.driver.is_left_behind(error), repr(error)
-            zombie.abort()
+            zombie_worker.abort()
     assert pipeline.positions() == [0] * PARTITIONS
     assert pipeline.driver.read(pipeline.sink, committed=True) == []
 

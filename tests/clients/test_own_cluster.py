@@ -69,8 +69,8 @@ def test_the_program_of_l10_is_run_killed_mended_and_judged(
     learner: Learner, tmp_path: Path
 ) -> None:
     def shop() -> LessonProgram:
-        bootstrap, http = learner.addresses
-        return LessonProgram(tmp_path / "l10_shop.py", bootstrap=bootstrap, http=http)
+        bootstrap, http_url = learner.addresses
+        return LessonProgram(tmp_path / "l10_shop.py", bootstrap=bootstrap, http_url=http_url)
 
     def run() -> str:
         shop().run("l10-first")

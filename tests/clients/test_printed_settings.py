@@ -35,7 +35,7 @@ def _keyword_arguments(text: str) -> dict[str, Any]:
 
 def test_librdkafka(settings_by_library: dict[str, str]) -> None:
     producer = Producer(
-        dict(entry.split("=", 1) for entry in settings_by_library["librdkafka"].split())
+        dict(entry_text.split("=", 1) for entry_text in settings_by_library["librdkafka"].split())
     )
     failures: list[Any] = []
     producer.produce(TOPIC, b"record", on_delivery=lambda error, _: failures.append(error))

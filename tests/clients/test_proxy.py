@@ -14,9 +14,9 @@ from confluent_kafka import KafkaError, KafkaException
 from benchmarks.proxy import (
     BATCH_BYTES,
     BlockingConnection,
-    fetch_frame,
-    produce_frame,
-    topic_id_of,
+    create_topic,
+    encode_fetch_frame,
+    encode_produce_frame,
 )
 from tests.clients.drivers import aiokafka as aio
 from tests.clients.drivers import confluent_kafka, kafka_python
@@ -92,18 +92,20 @@ def test_readers_that_do_not_read_cost_bounded_memory(version: int, bound_mb: in
         TxnsimServer(brokers=1) as server,
         TxnsimProxy(server.bootstrap) as proxy,
     ):
-        topic_id = asyncio.run(topic_id_of(proxy.bootstrap))
+        topic_id = asyncio.run(create_topic(proxy.bootstrap))
         writer = BlockingConnection(proxy.bootstrap)
         for _ in range(MEGABYTES):
-            writer.socket.sendall(produce_frame(bytes(BATCH_BYTES - 200)))
-            writer.answer()
-        before_kb = proxy.memory_kb
+            writer.socket.sendall(encode_produce_frame(bytes(BATCH_BYTES - 200)))
+            writer.read_answer()
+        memory_before_kb = proxy.memory_kb
         readers = [BlockingConnection(proxy.bootstrap) for _ in range(READERS)]
         for reader in readers:
             for _ in range(REQUESTS):
-                reader.socket.sendall(fetch_frame(version, 0, topic_id if version > 12 else None))
-        grown_mb = (_steady(lambda: proxy.memory_kb) - before_kb) / 1_024
-        sizes = [reader.answer() for reader in readers for _ in range(REQUESTS)]
+                reader.socket.sendall(
+                    encode_fetch_frame(version, 0, topic_id if version > 12 else None)
+                )
+        grown_mb = (_steady(lambda: proxy.memory_kb) - memory_before_kb) / 1_024
+        sizes = [reader.read_answer() for reader in readers for _ in range(REQUESTS)]
         for connection in (writer, *readers):
             connection.socket.close()
     assert min(sizes) > 7_000_000, "what waited was sent whole"
@@ -113,9 +115,9 @@ def test_readers_that_do_not_read_cost_bounded_memory(version: int, bound_mb: in
 def _steady(measure_kb: Callable[[], int]) -> int:
     """The highest value, once it has stood for a while."""
     end_s = time.monotonic() + PATIENCE_S
-    highest_kb, steady_since_s = measure_kb(), time.monotonic()
+    highest_memory_kb, steady_since_s = measure_kb(), time.monotonic()
     while time.monotonic() < min(end_s, steady_since_s + STEADY_S):
         time.sleep(0.05)
-        if (current_kb := measure_kb()) > highest_kb + 256:
-            highest_kb, steady_since_s = current_kb, time.monotonic()
-    return highest_kb
+        if (current_kb := measure_kb()) > highest_memory_kb + 256:
+            highest_memory_kb, steady_since_s = current_kb, time.monotonic()
+    return highest_memory_kb

@@ -59,8 +59,8 @@ def test_a_client_hears_that_its_password_is_wrong(
     refuse_password(library, secured)
 
 
-def _aiokafka_settings(secured: SecuredListeners, user: str) -> dict[str, Any]:
-    login: Login = by_password(secured.directory, SCRAM, user)
+def _aiokafka_settings(secured: SecuredListeners, user_name: str) -> dict[str, Any]:
+    login: Login = by_password(secured.directory, SCRAM, user_name)
     return aio.Driver(secured.sasl, login).settings
 
 

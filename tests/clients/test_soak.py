@@ -44,12 +44,12 @@ async def test_ended_transactions_leave_nothing_but_their_records() -> None:
     async with real_cluster(topics=((TOPIC, PARTITIONS),)) as sim:
 
         async def load() -> None:
-            program = await asyncio.create_subprocess_exec(
+            program_process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "tests.clients.load", sim.bootstrap, TOPIC),
                 *(str(PARTITIONS), str(PRODUCERS), str(TRANSACTIONS)),
                 cwd=ROOT,
             )
-            assert await program.wait() == 0
+            assert await program_process.wait() == 0
 
         await _expect_nothing_kept(sim, load)
         record_count = sum(log.high_watermark for log in _logs(sim))
@@ -83,7 +83,7 @@ async def test_closed_connections_leave_nothing() -> None:
 
 async def _expect_nothing_kept(sim: SimCluster, work: Callable[[], Awaitable[None]]) -> None:
     """Do the work twice; the first time creates the objects that are made only once."""
-    tasks_before = len(asyncio.all_tasks())
+    task_count_before = len(asyncio.all_tasks())
     await work()
     objects_before = await _objects_when_idle(sim)
     await work()
@@ -91,7 +91,7 @@ async def _expect_nothing_kept(sim: SimCluster, work: Callable[[], Awaitable[Non
     assert objects_after - objects_before <= SLACK_OBJECTS, (
         f"{objects_before} objects, then {objects_after}"
     )
-    assert len(asyncio.all_tasks()) == tasks_before
+    assert len(asyncio.all_tasks()) == task_count_before
 
 
 async def _objects_when_idle(sim: SimCluster) -> int:
@@ -111,7 +111,9 @@ def _unfinished(sim: SimCluster) -> int:
     for broker in sim.brokers.values():
         snapshot = broker.coordinator.snapshot()
         unfinished_count += snapshot.pending_marker_count + snapshot.completions_waiting
-        unfinished_count += sum(entry.state in UNFINISHED for entry in broker.coordinator.entries())
+        unfinished_count += sum(
+            txn_metadata.state in UNFINISHED for txn_metadata in broker.coordinator.entries()
+        )
     return unfinished_count
 
 

@@ -70,7 +70,7 @@ class Aim:
             self._stage.ask(drawing.plain_init(producer))
         return producer
 
-    def end_at_the_last_epoch(self, producer: Producer, flow: str) -> None:
+    def end_at_the_last_epoch(self, producer: Producer, txn_flow: str) -> None:
         """A transaction that is ended where no epoch is left, or a new session there: a new
         producer id takes over.
         """
@@ -84,7 +84,7 @@ class Aim:
             return
         if producer.state == EMPTY:
             self._stage.ask(drawing.right_add(producer, self._choose_partition()))
-        self._stage.ask(drawing.right_end(producer, flow))
+        self._stage.ask(drawing.right_end(producer, txn_flow))
 
     def _bring(self, producer: Producer, state: str) -> None:
         for _ in range(_TRIES):

@@ -59,26 +59,30 @@ def demands() -> Mapping[Place, Demand]:
     """The demanded cells, parsed from ``MAP``."""
     demand_by_place: dict[Place, Demand] = {}
     for line in MAP.strip().splitlines():
-        api, flow, group, outcomes = (part.strip() for part in line.split("|"))
+        api, txn_flow, group, outcomes = (part.strip() for part in line.split("|"))
         for state in GROUPS.get(group, (group,)):
             for outcome_text in outcomes.split():
-                map_place, transaction_versions, mark = _read(api, flow, state, outcome_text)
+                map_place, transaction_versions, mark_text = _read(
+                    api, txn_flow, state, outcome_text
+                )
                 known_demand = demand_by_place.get(
                     map_place, Demand(frozenset(), frozenset(), somewhere=False)
                 )
                 demand_by_place[map_place] = Demand(
                     allowed=known_demand.allowed | transaction_versions,
                     required=known_demand.required
-                    if mark
+                    if mark_text
                     else known_demand.required | transaction_versions,
-                    somewhere=known_demand.somewhere or mark != COINCIDENCE,
+                    somewhere=known_demand.somewhere or mark_text != COINCIDENCE,
                 )
     return demand_by_place
 
 
-def _read(api: str, flow: str, state: str, outcome_text: str) -> tuple[Place, frozenset[int], str]:
-    mark = outcome_text[-1] if outcome_text[-1] in (SELDOM, COINCIDENCE) else ""
-    outcome, _, transaction_versions = outcome_text.removesuffix(mark).partition("@")
+def _read(
+    api: str, txn_flow: str, state: str, outcome_text: str
+) -> tuple[Place, frozenset[int], str]:
+    mark_text = outcome_text[-1] if outcome_text[-1] in (SELDOM, COINCIDENCE) else ""
+    outcome, _, transaction_versions = outcome_text.removesuffix(mark_text).partition("@")
     if outcome in _SHORT:
         error_name = _SHORT[outcome]
     elif outcome.lstrip("-").isdigit():
@@ -90,7 +94,7 @@ def _read(api: str, flow: str, state: str, outcome_text: str) -> tuple[Place, fr
         if transaction_versions
         else frozenset(LEVELS)
     )
-    return Place(api, flow, state, error_name), allowed_levels, mark
+    return Place(api, txn_flow, state, error_name), allowed_levels, mark_text
 
 
 def unreachable() -> Mapping[Place, str | None]:
@@ -105,9 +109,9 @@ def unreachable() -> Mapping[Place, str | None]:
             flows[map_place.api].add(map_place.flow)
             outcomes[map_place.api].add(map_place.outcome)
     grid = (
-        Place(api, flow, state, outcome)
+        Place(api, txn_flow, state, outcome)
         for api in _OF_COORDINATORS
-        for flow in sorted(flows[api])
+        for txn_flow in sorted(flows[api])
         for outcome in sorted(outcomes[api])
         for state in ((ANY,) if outcome in STATELESS[api] else STATES)
     )
@@ -152,11 +156,11 @@ def table(result: Result) -> Iterator[str]:
     for cell, times in result.cells.items():
         row = rows[cell.api, cell.flow, cell.state]
         row[cell.outcome] = row.get(cell.outcome, 0) + times
-    for (api, flow, state), outcomes in sorted(rows.items()):
+    for (api, txn_flow, state), outcomes in sorted(rows.items()):
         outcome_counts = ", ".join(
             f"{outcome} {times}" for outcome, times in sorted(outcomes.items())
         )
-        yield f"{api:20} {flow:19} {state:15} {outcome_counts}"
+        yield f"{api:20} {txn_flow:19} {state:15} {outcome_counts}"
     visited_places = {_map_place_of(cell) for cell in result.cells}
     at_level = [
         map_place for map_place, demand in demands().items() if result.level in demand.allowed

@@ -187,11 +187,11 @@ def _config(setup: ClusterSetup) -> Iterator[Path]:
         for property_name, property_value in setup.properties.items()
     ]
     with tempfile.TemporaryDirectory(prefix="txnsim-setup-") as directory:
-        properties, cluster_file = (
+        properties_file, cluster_file = (
             Path(directory, "server.properties"),
             Path(directory, "cluster.yaml"),
         )
-        properties.write_text("".join(lines), "utf-8")
+        properties_file.write_text("".join(lines), "utf-8")
         settings = {**setup.properties, "client_telemetry_enable": True}
         cluster_file.write_text(
             "settings:\n"
@@ -200,7 +200,7 @@ def _config(setup: ClusterSetup) -> Iterator[Path]:
                 for setting_name, setting_value in settings.items()
             )
         )
-        yield cluster_file if setup.takes_telemetry else properties
+        yield cluster_file if setup.takes_telemetry else properties_file
 
 
 def _await_brokers(bootstrap: str, setup: ClusterSetup) -> None:

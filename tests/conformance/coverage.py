@@ -59,16 +59,20 @@ def count_coverage(recordings: Mapping[str, Recordings]) -> Coverage:
     by_version: Counter[tuple[str, int]] = Counter()
     by_code: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     played_recordings = [
-        recording
+        recorded_exchanges
         for transaction_versions in recordings.values()
-        for recording in transaction_versions.values()
+        for recorded_exchanges in transaction_versions.values()
     ]
-    for exchange in (exchange for recording in played_recordings for exchange in recording):
+    for exchange in (
+        exchange for recorded_exchanges in played_recordings for exchange in recorded_exchanges
+    ):
         asked_match = _ASKED.match(exchange.asked)
         if asked_match is None or asked_match[1] not in KEYS:
             continue  # an observation of another kind: what came back for bytes that are no request
         api_version = asked_match[1], int(asked_match[2])
-        codes = {code for answer in exchange.answers for code in _codes(json.loads(answer))}
+        codes = {
+            code for answer_text in exchange.answers for code in _codes(json.loads(answer_text))
+        }
         by_version[api_version] += 1
         by_code[api_version].update(codes or {NO_CODE})
     return Coverage(
@@ -157,10 +161,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         FILE.write_text(page_text, "utf-8")
         return 0
-    current = FILE.exists() and FILE.read_text("utf-8") == page_text
-    lines = ["current" if current else f"out of date: {COMMAND}", "served, but in no story:"]
+    is_current = FILE.exists() and FILE.read_text("utf-8") == page_text
+    lines = ["current" if is_current else f"out of date: {COMMAND}", "served, but in no story:"]
     sys.stdout.write("\n  ".join([*lines, *missing(coverage)]) + "\n")
-    return 0 if current else 1
+    return 0 if is_current else 1
 
 
 if __name__ == "__main__":

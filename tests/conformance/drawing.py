@@ -52,9 +52,11 @@ class Drawer:
 
     # Identities
 
-    def identity(self, producer: Producer, *, right: Identity | None = None) -> DrawnIdentity:
+    def identity(
+        self, producer: Producer, *, right_identity: Identity | None = None
+    ) -> DrawnIdentity:
         """An identity to use, and what is wrong with it."""
-        own_identity = right or producer.identity
+        own_identity = right_identity or producer.identity
         if own_identity is None:
             identities = self._world.identities
             if not identities:
@@ -90,10 +92,10 @@ class Drawer:
                 return DrawnIdentity(kind, own_identity, Pid(own_identity.pid, FOREIGN))
         return DrawnIdentity(RIGHT, own_identity, Pid(own_identity.pid))
 
-    def _speaks_new(self, producer: Producer, flow: str | None) -> bool:
+    def _speaks_new(self, producer: Producer, txn_flow: str | None) -> bool:
         """Draw whether to use the new protocol; rarely at level 0, where the id gets stuck."""
-        if flow is not None:
-            return flow.startswith("new")
+        if txn_flow is not None:
+            return txn_flow.startswith("new")
         if self._level == 0:
             return self._choices.rarely(40)
         if producer.style == "mixed":
@@ -102,15 +104,15 @@ class Drawer:
 
     # Transactions
 
-    def init_producer_id(self, producer: Producer, flow: str | None = None) -> Operation:
+    def init_producer_id(self, producer: Producer, txn_flow: str | None = None) -> Operation:
         """An InitProducerId request, with or without an expected identity."""
-        expects = not self._choices.rarely(2.5) if flow is None else flow == "expected"
-        version = self._choices.between(3 if flow == "expected" else 0, 5)
+        expects = not self._choices.rarely(2.5) if txn_flow is None else txn_flow == "expected"
+        version = self._choices.between(3 if txn_flow == "expected" else 0, 5)
         transactional_id, timeout_ms = producer.name, producer.timeout_ms
-        flow, mode, pid, epoch = "plain", RIGHT, Pid(-1, -1), -1
+        txn_flow, mode, pid, epoch = "plain", RIGHT, Pid(-1, -1), -1
         if version >= 3 and expects:
             drawn_identity = self.identity(producer)
-            flow, mode, pid, epoch = (
+            txn_flow, mode, pid, epoch = (
                 "expected",
                 drawn_identity.mode,
                 drawn_identity.pid,
@@ -130,7 +132,7 @@ class Drawer:
             "producer_id": pid,
             "producer_epoch": epoch,
         }
-        return _operation_of("InitProducerId", version, flow, mode, values, producer)
+        return _operation_of("InitProducerId", version, txn_flow, mode, values, producer)
 
     def add_partitions(self, producer: Producer) -> Operation:
         """An AddPartitionsToTxn request of a client (v0 to v3)."""
@@ -141,28 +143,30 @@ class Drawer:
         values = _add_values(name, drawn_identity, places, is_verification=False)
         return _operation_of("AddPartitionsToTxn", version, "client", mode, values, producer)
 
-    def add_as_broker(self, producer: Producer, flow: str | None = None) -> Operation:
+    def add_as_broker(self, producer: Producer, txn_flow: str | None = None) -> Operation:
         """An AddPartitionsToTxn request of a broker (v4 and v5), to verify or to add."""
         drawn_identity = self.identity(producer)
         version = self._choices.between(4, 5)
         is_verification = self._level == 0 or self._choices.rarely(2)
         is_verification = is_verification and not self._choices.rarely(20)
-        if flow is not None:
-            is_verification = flow == "verify"
+        if txn_flow is not None:
+            is_verification = txn_flow == "verify"
         places, mode = self._some_places(drawn_identity.mode)
         if producer.added and self._choices.rarely(2):
             places = [self._choices.pick(sorted(producer.added))]
         name = "" if self._choices.rarely(60) else producer.name
         values = _add_values(name, drawn_identity, places, is_verification=is_verification)
-        other_producers = [one for one in self._world.producers if one is not producer]
-        also = None
+        other_producers = [
+            one_producer for one_producer in self._world.producers if one_producer is not producer
+        ]
+        also_producer = None
         if other_producers and self._choices.rarely(5):
             # One entry for each id, as brokers send it; a batch with two is a known deviation.
-            also = self._choices.pick(other_producers)
-            its = self.identity(also)
+            also_producer = self._choices.pick(other_producers)
+            its = self.identity(also_producer)
             verify_also = self._level == 0 or self._choices.rarely(2)
             values["transactions"] += _add_values(
-                also.name, its, places[:1], is_verification=verify_also
+                also_producer.name, its, places[:1], is_verification=verify_also
             )["transactions"]
             mode += f", and {its.mode} of another"
         return Operation(
@@ -172,16 +176,22 @@ class Drawer:
             mode=mode,
             values=values,
             transactional_id=producer.name,
-            also=None if also is None else also.name,
+            also=None if also_producer is None else also_producer.name,
         )
 
     def end_txn(
-        self, producer: Producer, flow: str | None = None, *, right: Identity | None = None
+        self,
+        producer: Producer,
+        txn_flow: str | None = None,
+        *,
+        right_identity: Identity | None = None,
     ) -> Operation:
         """An EndTxn request by the old or by the new protocol."""
-        drawn_identity = self.identity(producer, right=right)
-        is_new_flow = self._speaks_new(producer, flow)
-        committed = not self._choices.rarely(2.5) if flow is None else flow.endswith("commit")
+        drawn_identity = self.identity(producer, right_identity=right_identity)
+        is_new_flow = self._speaks_new(producer, txn_flow)
+        committed = (
+            not self._choices.rarely(2.5) if txn_flow is None else txn_flow.endswith("commit")
+        )
         transactional_id = "" if self._choices.rarely(60) else producer.name
         values = {
             "transactional_id": transactional_id,
@@ -189,9 +199,9 @@ class Drawer:
             "producer_epoch": drawn_identity.identity.epoch,
             "committed": committed,
         }
-        flow = f"{'new' if is_new_flow else 'old'}, {'commit' if committed else 'abort'}"
+        txn_flow = f"{'new' if is_new_flow else 'old'}, {'commit' if committed else 'abort'}"
         version = 5 if is_new_flow else self._choices.between(0, 4)
-        return _operation_of("EndTxn", version, flow, drawn_identity.mode, values, producer)
+        return _operation_of("EndTxn", version, txn_flow, drawn_identity.mode, values, producer)
 
     def add_offsets(self, producer: Producer) -> Operation:
         """An AddOffsetsToTxn request (v0 to v4)."""
@@ -207,11 +217,11 @@ class Drawer:
             "AddOffsetsToTxn", version, "client", drawn_identity.mode, values, producer
         )
 
-    def commit_offsets(self, producer: Producer, flow: str | None = None) -> Operation:
+    def commit_offsets(self, producer: Producer, txn_flow: str | None = None) -> Operation:
         """A TxnOffsetCommit request for a group without members."""
         drawn_identity = self.identity(producer)
-        is_new_flow = self._speaks_new(producer, flow)
-        versions = _VERSIONS_OF_COMMIT.get(flow or "", (5, 5) if is_new_flow else (0, 4))
+        is_new_flow = self._speaks_new(producer, txn_flow)
+        versions = _VERSIONS_OF_COMMIT.get(txn_flow or "", (5, 5) if is_new_flow else (0, 4))
         version = self._choices.between(*versions)
         topic, partition_index = self._choices.pick(self._world.places)
         partition = {
@@ -230,9 +240,9 @@ class Drawer:
             "group_instance_id": None,
             "topics": [{"name": topic, "partitions": [partition]}],
         }
-        flow = "new" if version >= 5 else "old, 120 known" if version == 4 else "old"
+        txn_flow = "new" if version >= 5 else "old, 120 known" if version == 4 else "old"
         return _operation_of(
-            "TxnOffsetCommit", version, flow, drawn_identity.mode, values, producer
+            "TxnOffsetCommit", version, txn_flow, drawn_identity.mode, values, producer
         )
 
     # Records
@@ -240,15 +250,15 @@ class Drawer:
     def produce(
         self,
         producer: Producer,
-        flow: str | None = None,
+        txn_flow: str | None = None,
         *,
-        right: Identity | None = None,
+        right_identity: Identity | None = None,
         topic_partition: Place | None = None,
     ) -> Operation:
         """A transactional Produce request; from v12 on it adds its partition itself."""
-        drawn_identity = self.identity(producer, right=right)
-        is_new_flow = self._speaks_new(producer, flow)
-        versions = _VERSIONS_OF_PRODUCE.get(flow or "", (12, 13) if is_new_flow else (3, 11))
+        drawn_identity = self.identity(producer, right_identity=right_identity)
+        is_new_flow = self._speaks_new(producer, txn_flow)
+        versions = _VERSIONS_OF_PRODUCE.get(txn_flow or "", (12, 13) if is_new_flow else (3, 11))
         version = self._choices.between(*versions)
         if topic_partition is None or self._choices.rarely(8):
             topic_partition = self._choices.pick(self._world.places)
@@ -374,21 +384,21 @@ def idempotent_producer(choices: Choices) -> Operation:
 def right_add(producer: Producer, topic_partition: Place, *, as_broker: bool = False) -> Operation:
     """A partition added as a client does it right, or as a leader does it for transactions v2."""
     values = _add_values(producer.name, _right(producer), [topic_partition], is_verification=False)
-    version, flow = (5, "broker") if as_broker else (3, "client")
-    return _operation_of("AddPartitionsToTxn", version, flow, RIGHT, values, producer)
+    version, txn_flow = (5, "broker") if as_broker else (3, "client")
+    return _operation_of("AddPartitionsToTxn", version, txn_flow, RIGHT, values, producer)
 
 
-def right_end(producer: Producer, flow: str) -> Operation:
+def right_end(producer: Producer, txn_flow: str) -> Operation:
     """An EndTxn request that a client with the right identity sends."""
     drawn_identity = _right(producer)
     values = {
         "transactional_id": producer.name,
         "producer_id": drawn_identity.pid,
         "producer_epoch": drawn_identity.identity.epoch,
-        "committed": flow.endswith("commit"),
+        "committed": txn_flow.endswith("commit"),
     }
-    version = 5 if flow.startswith("new") else 4
-    return _operation_of("EndTxn", version, flow, RIGHT, values, producer)
+    version = 5 if txn_flow.startswith("new") else 4
+    return _operation_of("EndTxn", version, txn_flow, RIGHT, values, producer)
 
 
 def _right(producer: Producer) -> DrawnIdentity:
@@ -423,12 +433,12 @@ def by_topic(partitions_drawn: list[Place]) -> dict[str, list[int]]:
 
 
 def _operation_of(
-    api: str, version: int, flow: str, mode: str, values: Values, producer: Producer
+    api: str, version: int, txn_flow: str, mode: str, values: Values, producer: Producer
 ) -> Operation:
     return Operation(
         api=api,
         version=version,
-        flow=flow,
+        flow=txn_flow,
         mode=mode,
         values=values,
         transactional_id=producer.name,

@@ -25,10 +25,10 @@ class OthersDrawer:
         producers: Draws identities.
     """
 
-    def __init__(self, choices: Choices, world: World, producers: Drawer) -> None:
+    def __init__(self, choices: Choices, world: World, producers_drawer: Drawer) -> None:
         self._choices = choices
         self._world = world
-        self._producers = producers
+        self._producers = producers_drawer
 
     # Operators
 
@@ -134,8 +134,8 @@ class OthersDrawer:
     def list_offsets(self) -> Operation:
         """Ends, beginnings and times; -3 depends on ties of the clock and is told in a story."""
         topic_partition = self._choose_partition()
-        isolation = self._choices.between(0, 1)
-        version = self._choices.between(1 if isolation == 0 else 2, 11)
+        isolation_level = self._choices.between(0, 1)
+        version = self._choices.between(1 if isolation_level == 0 else 2, 11)
         time_kind, timestamp = self._choices.some(
             (("latest", -1), 6),
             (("earliest", -2), 2),
@@ -150,30 +150,30 @@ class OthersDrawer:
         return Operation(
             api="ListOffsets",
             version=version,
-            flow=_ISOLATION[isolation],
+            flow=_ISOLATION[isolation_level],
             mode=time_kind,
             values={
                 "replica_id": -1,
-                "isolation_level": isolation,
+                "isolation_level": isolation_level,
                 "topics": [{"name": topic_partition[0], "partitions": [partition]}],
             },
             partition=topic_partition,
         )
 
     def fetch(self, topic_partition: Place, offset: int) -> Operation:
-        isolation = self._choices.between(0, 1)
+        isolation_level = self._choices.between(0, 1)
         limit = _ALL_BYTES if not self._choices.rarely(5) else self._choices.between(0, 400)
         values = fetch(
             (topic_partition[0], TopicId(topic_partition[0])),
             offset,
             partition=topic_partition[1],
-            isolation=isolation,
+            isolation=isolation_level,
             partition_max_bytes=limit,
         )
         return Operation(
             api="Fetch",
             version=self._choices.between(4, 18),
-            flow=_ISOLATION[isolation],
+            flow=_ISOLATION[isolation_level],
             mode="all" if limit > _LITTLE_BYTES else "little",
             values=values,
             partition=topic_partition,
@@ -230,12 +230,12 @@ def _marker(pid: Pid, epoch: int, partitions_drawn: list[Place]) -> Values:
     }
 
 
-def _markers(version: int, flow: str, mode: str, markers: list[Values]) -> Operation:
+def _markers(version: int, txn_flow: str, mode: str, markers: list[Values]) -> Operation:
     topic = markers[0]["topics"][0]
     return Operation(
         api="WriteTxnMarkers",
         version=version,
-        flow=flow,
+        flow=txn_flow,
         mode=mode,
         values={"markers": markers},
         partition=(topic["name"], topic["partition_indexes"][0]),

@@ -19,10 +19,10 @@ Play = Callable[[Plays, int], None]
 """Plays one seed at a broker."""
 
 
-def recorded_rows(transcript: Path) -> dict[int, list[Any]]:
+def recorded_rows(transcript_file: Path) -> dict[int, list[Any]]:
     """The recorded answers of a real broker, by seed."""
     rows_by_seed: dict[int, list[Any]] = {}
-    for line in transcript.read_text("utf-8").splitlines():
+    for line in transcript_file.read_text("utf-8").splitlines():
         row = json.loads(line)
         rows_by_seed.setdefault(int(row[0][1:]), []).append(row)
     return rows_by_seed
@@ -76,7 +76,7 @@ def _parts(real_value: Any, our_value: Any, field_path: str) -> Iterator[str]:
         yield f"{field_path} real {json.dumps(real_value)} ours {json.dumps(our_value)}"
 
 
-def compare_play(program: str, play: Play, transcript: Path, argv: list[str] | None) -> int:
+def compare_play(program: str, play: Play, transcript_file: Path, argv: list[str] | None) -> int:
     """Ask both brokers that the arguments name; the status of the program."""
     parser = argparse.ArgumentParser(prog=f"python -m tests.conformance.{program}")
     parser.add_argument("real")
@@ -103,5 +103,5 @@ def compare_play(program: str, play: Play, transcript: Path, argv: list[str] | N
         say(f"{len(seeds)} seeds, {len(rows)} answers, {seeds_that_differ} seeds differ")
     if options.write and not seeds_that_differ:
         lines = [json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n" for row in rows]
-        transcript.write_text("".join(lines), "utf-8")
+        transcript_file.write_text("".join(lines), "utf-8")
     return 1 if seeds_that_differ else 0

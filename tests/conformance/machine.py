@@ -140,13 +140,17 @@ class PlayMachine(RuleBasedStateMachine):
     def time_out(self, data: st.DataObject) -> Any:
         """Let a transaction with records time out."""
         choices = Choices(data)
-        short_lived = [
+        short_lived_producers = [
             producer for producer in self._world.producers if producer.timeout_ms == SHORT_MS
         ]
-        producer = short_lived[0] if short_lived else self._new_producer("mixed", SHORT_MS)
+        producer = (
+            short_lived_producers[0]
+            if short_lived_producers
+            else self._new_producer("mixed", SHORT_MS)
+        )
         if choices.rarely(2.5):
             self._overdue(producer, choices)
-        return multiple() if short_lived else producer
+        return multiple() if short_lived_producers else producer
 
     def _overdue(self, producer: Producer, choices: Choices) -> Any:
         if producer.state == ABSENT:
@@ -182,7 +186,9 @@ class PlayMachine(RuleBasedStateMachine):
         """Produce once more in a transaction that may have ended."""
         self._ask(
             self._drawer(data).produce(
-                transaction.producer, right=transaction.identity, topic_partition=transaction.place
+                transaction.producer,
+                right_identity=transaction.identity,
+                topic_partition=transaction.place,
             )
         )
 
@@ -190,7 +196,7 @@ class PlayMachine(RuleBasedStateMachine):
     def end(self, transaction: Transaction, data: st.DataObject) -> None:
         """EndTxn of a transaction that may have ended."""
         drawer = self._drawer(data)
-        self._ask(drawer.end_txn(transaction.producer, right=transaction.identity))
+        self._ask(drawer.end_txn(transaction.producer, right_identity=transaction.identity))
 
     @rule(producer=producers, data=st.data())
     def end_whatever_is_open(self, producer: Producer, data: st.DataObject) -> None:
@@ -205,49 +211,55 @@ class PlayMachine(RuleBasedStateMachine):
 
     # Aims
 
-    @rule(state=STATE, flow=st.sampled_from(INITS), wrong=WRONG, data=st.data())
-    def aim_init(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
+    @rule(state=STATE, txn_flow=st.sampled_from(INITS), wrong=WRONG, data=st.data())
+    def aim_init(self, state: str, txn_flow: str, wrong: str, data: st.DataObject) -> None:
         """InitProducerId in a chosen state of the transactional id."""
-        self._aim(state, wrong, data, lambda draw, producer: draw.init_producer_id(producer, flow))
+        self._aim(
+            state, wrong, data, lambda draw, producer: draw.init_producer_id(producer, txn_flow)
+        )
 
-    @rule(state=STATE, flow=st.sampled_from(ADDS), wrong=WRONG, data=st.data())
-    def aim_add(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
+    @rule(state=STATE, txn_flow=st.sampled_from(ADDS), wrong=WRONG, data=st.data())
+    def aim_add(self, state: str, txn_flow: str, wrong: str, data: st.DataObject) -> None:
         """AddPartitionsToTxn or AddOffsetsToTxn in a chosen state of the transactional id."""
 
-        def add(draw: drawing.Drawer, producer: Producer) -> Operation:
-            if flow == "offsets":
-                return draw.add_offsets(producer)
+        def add(drawer: drawing.Drawer, producer: Producer) -> Operation:
+            if txn_flow == "offsets":
+                return drawer.add_offsets(producer)
             return (
-                draw.add_partitions(producer)
-                if flow == "client"
-                else draw.add_as_broker(producer, flow)
+                drawer.add_partitions(producer)
+                if txn_flow == "client"
+                else drawer.add_as_broker(producer, txn_flow)
             )
 
         self._aim(state, wrong, data, add)
 
-    @rule(state=STATE, flow=st.sampled_from(ENDS), wrong=WRONG, data=st.data())
-    def aim_end(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
+    @rule(state=STATE, txn_flow=st.sampled_from(ENDS), wrong=WRONG, data=st.data())
+    def aim_end(self, state: str, txn_flow: str, wrong: str, data: st.DataObject) -> None:
         """EndTxn in a chosen state of the transactional id."""
-        self._aim(state, wrong, data, lambda draw, producer: draw.end_txn(producer, flow))
+        self._aim(state, wrong, data, lambda draw, producer: draw.end_txn(producer, txn_flow))
 
-    @rule(state=STATE, flow=st.sampled_from(PRODUCES), wrong=WRONG, data=st.data())
-    def aim_produce(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
+    @rule(state=STATE, txn_flow=st.sampled_from(PRODUCES), wrong=WRONG, data=st.data())
+    def aim_produce(self, state: str, txn_flow: str, wrong: str, data: st.DataObject) -> None:
         """Produce in a chosen state of the transactional id."""
-        self._aim(state, wrong, data, lambda draw, producer: draw.produce(producer, flow))
+        self._aim(state, wrong, data, lambda draw, producer: draw.produce(producer, txn_flow))
 
-    @rule(state=STATE, flow=st.sampled_from(PRODUCES), wrong=WRONG, data=st.data())
-    def aim_commit_offsets(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
+    @rule(state=STATE, txn_flow=st.sampled_from(PRODUCES), wrong=WRONG, data=st.data())
+    def aim_commit_offsets(
+        self, state: str, txn_flow: str, wrong: str, data: st.DataObject
+    ) -> None:
         """TxnOffsetCommit in a chosen state of the transactional id."""
-        self._aim(state, wrong, data, lambda draw, producer: draw.commit_offsets(producer, flow))
+        self._aim(
+            state, wrong, data, lambda draw, producer: draw.commit_offsets(producer, txn_flow)
+        )
 
     @precondition(lambda self: self._exhausted_producer() is not None)
-    @rule(flow=st.sampled_from(ENDS), data=st.data())
-    def aim_last_epoch(self, flow: str, data: st.DataObject) -> None:
+    @rule(txn_flow=st.sampled_from(ENDS), data=st.data())
+    def aim_last_epoch(self, txn_flow: str, data: st.DataObject) -> None:
         """End a transaction at the last producer epoch."""
         producer = self._exhausted_producer()
         assert producer is not None
         aim = Aim(self._stage, Choices(data))
-        self._note_parting(lambda: aim.end_at_the_last_epoch(producer, flow))
+        self._note_parting(lambda: aim.end_at_the_last_epoch(producer, txn_flow))
 
     def _exhausted_producer(self) -> Producer | None:
         for producer in self._world.producers:
@@ -267,16 +279,16 @@ class PlayMachine(RuleBasedStateMachine):
         """Ask a broker of level 0 about a transactional id that has known transactions v2."""
         choices = Choices(data)
         stage = self._stage
-        home = stage.level
+        home_partition = stage.level
 
         def ask() -> None:
             stage.switch_level(2)
             producer = Aim(stage, choices).producer_of_v2(state)
             stage.switch_level(0)
-            draw = stage.drawer(choices, wrong=drawing.RIGHT)
+            drawer = stage.drawer(choices, wrong=drawing.RIGHT)
             for request in (first_request, second_request):
-                stage.ask(REQUESTS[request](draw, producer))
-            stage.switch_level(home)
+                stage.ask(REQUESTS[request](drawer, producer))
+            stage.switch_level(home_partition)
 
         if choices.rarely(2):
             self._note_parting(ask)
@@ -336,7 +348,9 @@ class PlayMachine(RuleBasedStateMachine):
         self._ask(others_drawer.overtake(transaction))
         producer = transaction.producer
         if producer.state == ONGOING and choices.rarely(1.5):
-            self._ask(self._stage.drawer(choices).end_txn(producer, right=producer.current))
+            self._ask(
+                self._stage.drawer(choices).end_txn(producer, right_identity=producer.current)
+            )
 
     @rule(producer=producers, data=st.data())
     def write_markers(self, producer: Producer, data: st.DataObject) -> None:

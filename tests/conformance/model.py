@@ -82,10 +82,12 @@ class Producer:
             if topic_partition[0] != topic
         }
 
-    def take_over(self, state: str, current: Identity | None, added_partitions: set[Place]) -> None:
+    def take_over(
+        self, state: str, current_identity: Identity | None, added_partitions: set[Place]
+    ) -> None:
         """Take over the state, identity and partitions that the coordinator describes."""
         self.stuck_for = self.stuck_for + 1 if state in PREPARED or self.wedged else 0
-        self.state, self.current, self.added = state, current, added_partitions
+        self.state, self.current, self.added = state, current_identity, added_partitions
 
     def start_anew(self, name: str) -> None:
         """Reset the producer under another transactional id."""

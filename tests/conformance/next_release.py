@@ -56,23 +56,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, metavar="FILE", help="of answers: resume from there")
     options = parser.parse_args(arguments)
     parts = options.part or [*PARTS, "answers"]
-    for name, facts in PARTS.items():
+    for name, read_facts in PARTS.items():
         if name in parts:
-            lines = list(changes(facts(options.older), facts(options.newer)))
+            lines = list(changes(read_facts(options.older), read_facts(options.newer)))
             sys.stdout.write(f"{name}: {len(lines)} changes\n")
             sys.stdout.writelines(f"  {line}\n" for line in lines)
             sys.stdout.flush()
     if "answers" in parts:
-        sides = releases.two_real(options.older, options.newer)
-        compared = releases.ReleaseComparison(options.keep)
+        open_sides = releases.two_real(options.older, options.newer)
+        comparison = releases.ReleaseComparison(options.keep)
         for compared_case in releases.compared_cases(
-            sides, choose_cases([]), [LEVEL], labels_done=compared.plays
+            open_sides, choose_cases([]), [LEVEL], labels_done=comparison.plays
         ):
-            compared.add(compared_case)
+            comparison.add(compared_case)
         for compared_story in releases.compared_stories(
-            sides, [], [LEVEL], labels_done=compared.plays
+            open_sides, [], [LEVEL], labels_done=comparison.plays
         ):
-            compared.add(compared_story)
+            comparison.add(compared_story)
     return 0
 
 
@@ -180,15 +180,15 @@ def _plain(line: str) -> str:
 
 
 def _unpack_classes(release: str, directory: Path) -> Iterator[Path]:
-    for jar in sorted(kafka_libs(release).glob(f"kafka*-{release}.jar")):
-        with zipfile.ZipFile(jar) as content:
-            for name in content.namelist():
+    for jar_file in sorted(kafka_libs(release).glob(f"kafka*-{release}.jar")):
+        with zipfile.ZipFile(jar_file) as zip_archive:
+            for name in zip_archive.namelist():
                 if LOOKED_AT.match(name) and name.endswith(".class") and not GENERATED.search(name):
-                    yield Path(content.extract(name, directory))
+                    yield Path(zip_archive.extract(name, directory))
 
 
-def _java(release: str, program: Path, *arguments: str) -> str:
-    command = [*java_command(kafka_libs(release)), str(program), *arguments]
+def _java(release: str, program_file: Path, *arguments: str) -> str:
+    command = [*java_command(kafka_libs(release)), str(program_file), *arguments]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     return process.stdout
 

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 from confluent_kafka import libversion
 
-from benchmarks.build import go_program
+from benchmarks.build import build_go_program
 from tests.conformance.cluster_setups import ClusterSetup, kafka_on, simulator_on
 from tests.support.console import say
 from tests.support.patience import until
@@ -87,14 +87,16 @@ def main(arguments: Sequence[str]) -> int:
             rows[broker.name] = _row(broker, _ask_conformance(broker, address))
         row = rows[broker.name]
         _keep(rows)
-        counts = f"{row.passed} passed, {row.differs} differ, {row.not_applicable} do not apply"
-        say(f"{row.broker}: {counts}")
+        counts_text = (
+            f"{row.passed} passed, {row.differs} differ, {row.not_applicable} do not apply"
+        )
+        say(f"{row.broker}: {counts_text}")
     return 0
 
 
 def _keep(rows: Mapping[str, Row]) -> None:
-    ordered = [rows[broker.name] for broker in BROKERS if broker.name in rows]
-    KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
+    ordered_rows = [rows[broker.name] for broker in BROKERS if broker.name in rows]
+    KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(ordered_rows), indent=1) + b"\n")
 
 
 def kept_rows() -> list[Row]:
@@ -106,33 +108,33 @@ def _ask_conformance(broker: Broker, address: str) -> ConformanceResults:
     command += ["--patience", str(broker.patience_s), "--json"]
     process = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     assert process.returncode in (0, 1), broker.name
-    run = msgspec.json.decode(process.stdout, type=ConformanceResults)
-    for result in run.results:
+    results = msgspec.json.decode(process.stdout, type=ConformanceResults)
+    for result in results.results:
         if result.outcome is CaseOutcome.DIFFERS:
-            requests = (difference_line.request for difference_line in result.differences)
+            requests = (difference.request for difference in result.differences)
             say(f"{broker.name} {result.case}: {result.because}", *requests)
-    return run
+    return results
 
 
-def _row(broker: Broker, run: ConformanceResults) -> Row:
-    kept_rules, broken_rules = run.rules()
+def _row(broker: Broker, results: ConformanceResults) -> Row:
+    kept_rules, broken_rules = results.rules()
     return Row(
         broker=broker.name,
         version=broker.version(),
-        claims=run.release,
+        claims=results.release,
         day=datetime.datetime.now(datetime.UTC).date().isoformat(),  # noqa: TID251 - when it was asked
-        transaction_version=run.transaction_version,
-        passed=run.outcome_count(CaseOutcome.PASSED),
-        differs=run.outcome_count(CaseOutcome.DIFFERS),
-        not_applicable=run.outcome_count(CaseOutcome.NOT_APPLICABLE),
+        transaction_version=results.transaction_version,
+        passed=results.outcome_count(CaseOutcome.PASSED),
+        differs=results.outcome_count(CaseOutcome.DIFFERS),
+        not_applicable=results.outcome_count(CaseOutcome.NOT_APPLICABLE),
         kept=len(kept_rules),
         broken=tuple(sorted(broken_rules)),
-        lacks=run.lacks,
+        lacks=results.lacks,
         files={
             file: {str(outcome): count for outcome, count in row.items()}
-            for file, row in outcome_counts_by_file(run.results).items()
+            for file, row in outcome_counts_by_file(results.results).items()
         },
-        left_behind=run.left_behind,
+        left_behind=results.left_behind,
     )
 
 
@@ -156,9 +158,15 @@ def _txnsim() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _kfake() -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as folder:
-        ready_file = Path(folder, "ready.json")
-        command = [str(go_program("kfake")), "--brokers", "1", "--ready-file", str(ready_file)]
+    with tempfile.TemporaryDirectory() as folder_path:
+        ready_file = Path(folder_path, "ready.json")
+        command = [
+            str(build_go_program("kfake")),
+            "--brokers",
+            "1",
+            "--ready-file",
+            str(ready_file),
+        ]
         with subprocess.Popen(command) as process:
             try:
                 until(ready_file.exists, bool, "kfake is ready")

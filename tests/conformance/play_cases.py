@@ -53,9 +53,9 @@ def _play_case(
     case: Case, config: BrokerConfig, transaction_version: int, *, prints_answers: bool
 ) -> Iterator[str]:
     try:
-        with virtual_on(setup_of(config), TXN_LEVELS[0]) as target:
-            finalize_level(target.bootstrap, transaction_version)
-            play_result = play(case, target, transaction_version)
+        with virtual_on(setup_of(config), TXN_LEVELS[0]) as virtual_world:
+            finalize_level(virtual_world.bootstrap, transaction_version)
+            play_result = play(case, virtual_world, transaction_version)
     except CaseError as failure:
         yield f"{failure}"
         return

@@ -63,7 +63,7 @@ def play(
     operation_count: int,
     play_count: int = PLAYS_PER_SEED,
     shrink_count: int = SHRINKS,
-    missing: Missing = cells.cells_not_visited,
+    find_missing: Missing = cells.cells_not_visited,
     reports_progress: bool = False,
     keeps_plays: bool = False,
 ) -> Result:
@@ -91,7 +91,7 @@ def play(
     result = session.result
     result.recorded_plays = [] if keeps_plays else None
     number, differences_told = seed, 0
-    while not has_ended(result, operation_count, missing):
+    while not has_ended(result, operation_count, find_missing):
         session.play(number)
         number += 1
         result.seconds = time.monotonic() - begun_s
@@ -106,13 +106,13 @@ def play(
     return result
 
 
-def has_ended(result: Result, operation_count: int, missing: Missing) -> bool:
+def has_ended(result: Result, operation_count: int, find_missing: Missing) -> bool:
     """Whether ``operations`` were played, and a long play has visited every cell."""
     if len(result.differences) >= DIFFERENCES_MAX:
         return True
     if operation_count < LONG_PLAY or result.operations >= LONGER_MAX * operation_count:
         return result.operations >= operation_count
-    return result.operations >= operation_count and not any(missing(result))
+    return result.operations >= operation_count and not any(find_missing(result))
 
 
 def missing_anywhere(earlier_results: Sequence[Result], result: Result) -> Iterator[str]:
@@ -138,18 +138,18 @@ def both_brokers(transaction_version: int) -> Iterator[Addresses]:
 def our_broker(transaction_version: int, **fields: str) -> Iterator[str]:
     """A simulated broker with the settings of a play; its address."""
     with tempfile.TemporaryDirectory(prefix="txnsim-play-") as directory:
-        properties = Path(directory) / "server.properties"
+        properties_file = Path(directory) / "server.properties"
         all_properties = {
             **PROPERTIES,
             **{name.replace("_", "."): value for name, value in fields.items()},
         }
-        properties.write_text(
+        properties_file.write_text(
             "".join(
                 f"{property_name}={property_value}\n"
                 for property_name, property_value in all_properties.items()
             )
         )
-        arguments = ("--config", str(properties))
+        arguments = ("--config", str(properties_file))
         with TxnsimServer(
             transaction_version=transaction_version, brokers=1, arguments=arguments
         ) as server:
@@ -204,9 +204,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--keep", type=int, metavar="PLAYS", help="keep so many plays of each level for the gate"
     )
-    arguments = parser.parse_args(argv)
+    parsed_arguments = parser.parse_args(argv)
     results: list[Result] = []
-    transaction_versions = [int(level) for level in arguments.level.split(",")]
+    transaction_versions = [int(level) for level in parsed_arguments.level.split(",")]
     for transaction_version in transaction_versions:
         is_last = (
             set(transaction_versions) == set(cells.LEVELS)
@@ -216,32 +216,34 @@ def main(argv: Sequence[str] | None = None) -> int:
             result = play(
                 addresses,
                 transaction_version=transaction_version,
-                seed=arguments.seed,
-                operation_count=arguments.operations,
-                play_count=arguments.plays,
-                shrink_count=arguments.shrink,
-                missing=partial(missing_anywhere, results) if is_last else cells.cells_not_visited,
+                seed=parsed_arguments.seed,
+                operation_count=parsed_arguments.operations,
+                play_count=parsed_arguments.plays,
+                shrink_count=parsed_arguments.shrink,
+                find_missing=partial(missing_anywhere, results)
+                if is_last
+                else cells.cells_not_visited,
                 reports_progress=True,
-                keeps_plays=arguments.keep is not None,
+                keeps_plays=parsed_arguments.keep is not None,
             )
         results.append(result)
         sys.stdout.write("\n".join(report(result)) + "\n")
         sys.stdout.flush()
-    if arguments.keep is not None and not any(result.differences for result in results):
+    if parsed_arguments.keep is not None and not any(result.differences for result in results):
         recorded_play.write_plays(
             recorded
             for result in results
-            for recorded in (result.recorded_plays or ())[: arguments.keep]
+            for recorded in (result.recorded_plays or ())[: parsed_arguments.keep]
         )
-    if arguments.json is not None:
-        arguments.json.write_text(
+    if parsed_arguments.json is not None:
+        parsed_arguments.json.write_text(
             json.dumps([cells.as_json(result) for result in results], indent=1) + "\n"
         )
     complaint_lines = [
         complaint_line for result in results for complaint_line in complaints(result)
     ]
     long_plays = [result for result in results if result.operations >= LONG_PLAY]
-    if {long_play.level for long_play in long_plays} == set(cells.LEVELS):
+    if {long_play_result.level for long_play_result in long_plays} == set(cells.LEVELS):
         complaint_lines += [
             f"never visited: {cell_line}" for cell_line in cells.unvisited_anywhere(long_plays)
         ]

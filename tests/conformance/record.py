@@ -66,9 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("Kafka's answers vary, and RACES does not say why:", *unstable)
         return 1
     if options.check:
-        with tempfile.TemporaryDirectory(prefix="txnsim-conformance-") as scratch:
-            keep(plays_found, Path(scratch))
-            return _report_changes(list(changes(plays_found, Path(scratch))))
+        with tempfile.TemporaryDirectory(prefix="txnsim-conformance-") as scratch_path:
+            keep(plays_found, Path(scratch_path))
+            return _report_changes(list(changes(plays_found, Path(scratch_path))))
     keep(plays_found, FOLDER)
     is_complete = not options.story and not options.level
     for name in set(recorded_stories()) - set(STORY_NAMES) if is_complete else ():
@@ -89,13 +89,13 @@ def record_stories(
         and any(name_of(story) in story_names for story in stories_at(transaction_version, setup))
     ]
     recordings_by_play: dict[tuple[str, int], list[Recording]] = {}
-    with ThreadPoolExecutor(max(1, len(setups_wanted))) as lanes:
+    with ThreadPoolExecutor(max(1, len(setups_wanted))) as lane_pool:
         for _ in range(repeat_count):
-            for part in lanes.map(
+            for part in lane_pool.map(
                 lambda level_and_setup: _on_setup(story_names, *level_and_setup), setups_wanted
             ):
-                for play, recording in part.items():
-                    recordings_by_play.setdefault(play, []).append(recording)
+                for play, recorded_exchanges in part.items():
+                    recordings_by_play.setdefault(play, []).append(recorded_exchanges)
     return {
         play: combine_plays(several_plays) for play, several_plays in recordings_by_play.items()
     }
@@ -120,8 +120,8 @@ def _on_setup(story_names: Sequence[str], transaction_version: int, setup: Clust
 
 def undeclared_variations(plays: Plays) -> Iterator[str]:
     """Questions that were answered differently from play to play without being declared."""
-    for (name, level), recording in plays.items():
-        for exchange in recording:
+    for (name, level), recorded_exchanges in plays.items():
+        for exchange in recorded_exchanges:
             is_declared = any(re.search(pattern, exchange.asked) for pattern in RACES.get(name, ()))
             if len(exchange.answers) > 1 and not is_declared:
                 yield f"{name} at {level}: {exchange.asked}: {' or '.join(exchange.answers)}"
@@ -137,8 +137,8 @@ def keep(plays: Plays, folder: Path) -> None:
             transaction_version for story, transaction_version in STORIES if name_of(story) == name
         }
         new_levels = {
-            level: recording
-            for (story_name, level), recording in plays.items()
+            level: recorded_exchanges
+            for (story_name, level), recorded_exchanges in plays.items()
             if story_name == name
         }
         old_levels = {level: kept_levels[level] for level in current & set(kept_levels)}
@@ -156,8 +156,10 @@ def changes(plays: Plays, new_folder: Path) -> Iterator[str]:
             yield from _between(f"{name} at {level}", was.get(level, ()), recording_now[level])
 
 
-def _between(play_label: str, was: Recording, recording_now: Recording) -> Iterator[str]:
-    for exchange_before, exchange_now in zip_longest(was, recording_now):
+def _between(
+    play_label: str, exchanges_before: Recording, exchanges_now: Recording
+) -> Iterator[str]:
+    for exchange_before, exchange_now in zip_longest(exchanges_before, exchanges_now):
         if (
             exchange_before is None
             or exchange_now is None

@@ -108,16 +108,16 @@ def _one_turn(
     plays: Plays,
     turn: int,
 ) -> Iterator[str]:
-    for case, outcome in play_all(cases_of_broker, target, transaction_version, repetition=turn):
-        failure = outcome.exception()
+    for case, outcome_future in play_all(
+        cases_of_broker, target, transaction_version, repetition=turn
+    ):
+        failure = outcome_future.exception()
         if failure is not None:
             yield str(failure)
             continue
-        play_result = outcome.result()
-        plays.setdefault((case.file, case.name, transaction_version), []).append(play_result)
-        yield from (
-            f"{case.id} at {transaction_version}: {line}" for line in play_result.unshown_rules
-        )
+        play = outcome_future.result()
+        plays.setdefault((case.file, case.name, transaction_version), []).append(play)
+        yield from (f"{case.id} at {transaction_version}: {line}" for line in play.unshown_rules)
 
 
 def _together(several_plays: Sequence[Play]) -> Recording:
@@ -126,21 +126,23 @@ def _together(several_plays: Sequence[Play]) -> Recording:
 
 def undeclared_variations(plays: Plays, recordings: dict[Place, Recording]) -> Iterator[str]:
     """Answers that varied though no step says that they may."""
-    for case_and_level, recording in recordings.items():
-        for index, exchange in enumerate(recording):
+    for case_and_level, recorded_exchanges in recordings.items():
+        for index, exchange in enumerate(recorded_exchanges):
             if len(exchange.answers) > 1 and index not in plays[case_and_level][0].racy_entries:
                 yield f"{case_and_level}: {exchange.asked} varies: {' or '.join(exchange.answers)}"
 
 
 def changes(recordings: dict[Place, Recording]) -> Iterator[str]:
     """The plays in which Kafka answers otherwise than in the stored recordings."""
-    for (file, name, level), recording_now in sorted(recordings.items()):
-        was = answers.read_recordings(file).get(name, {}).get(level, ())
+    for (file, name, level), exchanges_now in sorted(recordings.items()):
+        exchanges_before = answers.read_recordings(file).get(name, {}).get(level, ())
         play_label = f"{file}/{name} at {level}"
-        if [exchange.asked for exchange in was] != [exchange.asked for exchange in recording_now]:
+        if [exchange.asked for exchange in exchanges_before] != [
+            exchange.asked for exchange in exchanges_now
+        ]:
             yield f"{play_label}: asks other things than what is kept"
             continue
-        for exchange_before, exchange_now in zip(was, recording_now, strict=True):
+        for exchange_before, exchange_now in zip(exchanges_before, exchanges_now, strict=True):
             if not set(exchange_now.answers) <= set(exchange_before.answers):
                 yield (
                     f"{play_label}: {exchange_before.asked}:\n"
@@ -160,9 +162,9 @@ def keep(recordings: dict[Place, Recording], *, is_complete: bool) -> None:
             was = kept_answers.get(case.name, {})
             transaction_versions: dict[int, Recording] = {}
             for level in case.text.levels:
-                recording_now = recordings.get((file, case.name, level))
-                if recording_now is not None:
-                    transaction_versions[level] = _merge_answers(was.get(level), recording_now)
+                exchanges_now = recordings.get((file, case.name, level))
+                if exchanges_now is not None:
+                    transaction_versions[level] = _merge_answers(was.get(level), exchanges_now)
                 elif level in was:
                     transaction_versions[level] = was[level]
             if transaction_versions:
@@ -177,12 +179,12 @@ def keep(recordings: dict[Place, Recording], *, is_complete: bool) -> None:
             answers.transcript_path(file).unlink()
 
 
-def _merge_answers(was: Recording | None, recording_now: Recording) -> Recording:
+def _merge_answers(exchanges_before: Recording | None, exchanges_now: Recording) -> Recording:
     """Keep several recorded answers to a request if the new play got one of them."""
-    if was is None or [exchange.asked for exchange in was] != [
-        exchange.asked for exchange in recording_now
+    if exchanges_before is None or [exchange.asked for exchange in exchanges_before] != [
+        exchange.asked for exchange in exchanges_now
     ]:
-        return recording_now
+        return exchanges_now
     return tuple(
         Exchange(
             asked=new_exchange.asked,
@@ -190,7 +192,7 @@ def _merge_answers(was: Recording | None, recording_now: Recording) -> Recording
         )
         if len(old_exchange.answers) > 1 and set(old_exchange.answers) & set(new_exchange.answers)
         else new_exchange
-        for old_exchange, new_exchange in zip(was, recording_now, strict=True)
+        for old_exchange, new_exchange in zip(exchanges_before, exchanges_now, strict=True)
     )
 
 

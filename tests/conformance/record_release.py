@@ -49,7 +49,9 @@ def main(arguments: Sequence[str]) -> int:
         plays = plays_by_case.get(case.id)
         if plays is None:
             continue
-        plays_kept = [play for play in plays if play is not None]
+        plays_kept = [
+            played_exchanges for played_exchanges in plays if played_exchanges is not None
+        ]
         if not plays_kept:
             unplayed_cases[case.file].append(case.name)
         elif not _as_the_reference(case, level, plays_kept):
@@ -57,7 +59,9 @@ def main(arguments: Sequence[str]) -> int:
     for file in sorted({*files, *unplayed_cases}):
         path = answers.transcript_path(file, folder)
         path.parent.mkdir(parents=True, exist_ok=True)
-        book = {name: {level: recording} for name, recording in files[file].items()}
+        book = {
+            name: {level: recorded_exchanges} for name, recorded_exchanges in files[file].items()
+        }
         kafka = release.patch_release
         text = answers.transcript_text(
             file, book, book, kafka_version=kafka, without=unplayed_cases[file]
@@ -80,34 +84,38 @@ def _play_cases(target: BlockingTarget, transaction_version: int) -> PlaysByCase
     ]
     with surroundings_of(target.bootstrap) as surroundings:
         for turn in range(TIMES):
-            for case, outcome in play_all(
+            for case, outcome_future in play_all(
                 cases_chosen,
                 target,
                 transaction_version,
                 repetition=turn,
                 surroundings=surroundings,
             ):
-                failure = outcome.exception()
+                failure = outcome_future.exception()
                 if isinstance(failure, NotOfferedError):
                     continue
                 if failure is not None:
                     say(f"{case.id}: {failure}")
                 plays_by_case[case.id].append(
-                    None if failure is not None else recording_of(outcome.result().transcript)
+                    None
+                    if failure is not None
+                    else recording_of(outcome_future.result().transcript)
                 )
     return plays_by_case
 
 
 def _as_the_reference(case: Case, transaction_version: int, plays: Sequence[Recording]) -> bool:
-    was = answers.read_recordings(case.file).get(case.name, {}).get(transaction_version)
-    return was is not None and all(
-        len(was) == len(play)
+    exchanges_before = (
+        answers.read_recordings(case.file).get(case.name, {}).get(transaction_version)
+    )
+    return exchanges_before is not None and all(
+        len(exchanges_before) == len(played_exchanges)
         and all(
             old_exchange.asked == new_exchange.asked
             and set(new_exchange.answers) <= set(old_exchange.answers)
-            for old_exchange, new_exchange in zip(was, play, strict=True)
+            for old_exchange, new_exchange in zip(exchanges_before, played_exchanges, strict=True)
         )
-        for play in plays
+        for played_exchanges in plays
     )
 
 

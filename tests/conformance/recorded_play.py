@@ -92,7 +92,7 @@ def to_json(value: Any) -> Any:
         case TopicId():
             return {"$topic": [value.name]}
         case Batch() | Operation():
-            tag = next(tag for tag, value_type in _TAGS.items() if type(value) is value_type)
+            tag = next(tag for tag, value_class in _TAGS.items() if type(value) is value_class)
             return {tag: dict(_fields_of(value))}
         case bytes():
             return {"$bytes": value.hex()}

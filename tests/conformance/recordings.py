@@ -33,14 +33,14 @@ def recorded_stories(folder: Path = FOLDER) -> list[str]:
 
 def read(name: str, folder: Path = FOLDER) -> dict[int, Recording]:
     """The recordings of a story."""
-    head, *lines = path_of(name, folder).read_text("utf-8").splitlines()
-    return recordings_from_lines(lines, json.loads(head)["levels"])
+    head_text, *lines = path_of(name, folder).read_text("utf-8").splitlines()
+    return recordings_from_lines(lines, json.loads(head_text)["levels"])
 
 
 def write(name: str, recordings: Recordings, folder: Path = FOLDER) -> None:
     """Write the recordings of a story; equal ones give equal files."""
-    head = json.dumps(
+    head_text = json.dumps(
         {"story": name, "kafka": KAFKA_VERSION, "levels": sorted(recordings)}, separators=(",", ":")
     )
-    lines = [head, *recordings_to_lines(recordings)]
+    lines = [head_text, *recordings_to_lines(recordings)]
     path_of(name, folder).write_text("".join(f"{line}\n" for line in lines), "utf-8")

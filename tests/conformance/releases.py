@@ -167,12 +167,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compares_everything = not options.case and not options.story
     accepted = ACCEPTED if Release.line_of(release.name) < SAME_SINCE else ALWAYS_ACCEPTED
     compared = ReleaseComparison(options.keep, accepted)
-    sides = partial(both, release)
+    open_sides = partial(both, release)
     if compares_everything or options.case:
         cases = [case for case in choose_cases(options.case) if feature or not _moves_level(case)]
         surroundings = PlaySurroundings(offered_versions=offered_by(release))
         for comparison in compared_cases(
-            sides,
+            open_sides,
             cases,
             transaction_versions,
             labels_done=compared.plays,
@@ -181,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             compared.add(comparison)
     if compares_everything or options.story:
         for comparison in compared_stories(
-            sides, options.story, transaction_versions, labels_done=compared.plays
+            open_sides, options.story, transaction_versions, labels_done=compared.plays
         ):
             compared.add(comparison)
     difference_counts = [
@@ -210,30 +210,31 @@ class ReleaseComparison:
             for line in file.read_text().splitlines():
                 self._print_comparison(msgspec.json.decode(line, type=ComparedPlay))
 
-    def add(self, comparison: ComparedPlay) -> None:
+    def add(self, compared_play: ComparedPlay) -> None:
         if self._file is not None:
             with self._file.open("ab") as results_file:
-                results_file.write(msgspec.json.encode(comparison) + b"\n")
-        self._print_comparison(comparison)
+                results_file.write(msgspec.json.encode(compared_play) + b"\n")
+        self._print_comparison(compared_play)
 
-    def _print_comparison(self, comparison: ComparedPlay) -> None:
-        self.plays[comparison.label] = comparison
-        unexplained_lines = self.unexplained(comparison)
+    def _print_comparison(self, compared_play: ComparedPlay) -> None:
+        self.plays[compared_play.label] = compared_play
+        unexplained_lines = self.unexplained(compared_play)
         sys.stdout.write(
-            f"{len(self.plays):5} {comparison.label}{'' if unexplained_lines else ': alike'}\n"
+            f"{len(self.plays):5} {compared_play.label}{'' if unexplained_lines else ': alike'}\n"
         )
         sys.stdout.writelines(
             f"      {unexplained_line}\n" for unexplained_line in unexplained_lines
         )
         sys.stdout.flush()
 
-    def unexplained(self, comparison: ComparedPlay) -> list[str]:
+    def unexplained(self, compared_play: ComparedPlay) -> list[str]:
         """The unexpected differences between the two brokers in a play."""
         return [
             line
-            for line in comparison.lines
+            for line in compared_play.lines
             if not any(
-                re.search(pattern, f"{comparison.label}: {line}") for pattern, _ in self._accepted
+                re.search(pattern, f"{compared_play.label}: {line}")
+                for pattern, _ in self._accepted
             )
         ]
 
@@ -259,7 +260,7 @@ def offered_by(release: Release) -> dict[str, tuple[int, int]]:
 
 
 def compared_cases(
-    sides: Sides,
+    open_sides: Sides,
     cases_chosen: Sequence[Case],
     transaction_versions: Sequence[int],
     *,
@@ -279,20 +280,20 @@ def compared_cases(
             if not cases_left:
                 continue
             cases_left.sort(key=lambda case: case.plays_alone)  # as they are played
-            with sides(config, transaction_version) as addresses:
+            with open_sides(config, transaction_version) as addresses:
                 for handful_start in range(0, len(cases_left), HANDFUL):
-                    handful = cases_left[handful_start : handful_start + HANDFUL]
+                    few_cases = cases_left[handful_start : handful_start + HANDFUL]
                     expected, plays_found = (
-                        _play_handful(handful, address, transaction_version, surroundings)
+                        _play_handful(few_cases, address, transaction_version, surroundings)
                         for address in addresses
                     )
-                    for case in handful:
+                    for case in few_cases:
                         label = _label(case.id, transaction_version)
                         yield ComparedPlay(label, _unlike(expected[case.id], plays_found[case.id]))
 
 
 def compared_stories(
-    sides: Sides,
+    open_sides: Sides,
     story_names: Sequence[str],
     transaction_versions: Sequence[int],
     *,
@@ -308,12 +309,12 @@ def compared_stories(
         stories = {label: story for label, story in stories.items() if label not in labels_done}
         if not stories:
             continue
-        with sides(config, transaction_version) as addresses:
+        with open_sides(config, transaction_version) as addresses:
             for label, story in stories.items():
-                expected, transcript_found = (
+                expected_transcript, transcript_found = (
                     _play_story(story, address, transaction_version) for address in addresses
                 )
-                yield ComparedPlay(label, _unlike_stories(expected, transcript_found))
+                yield ComparedPlay(label, _unlike_stories(expected_transcript, transcript_found))
 
 
 def _moves_level(case: Case) -> bool:
@@ -358,10 +359,10 @@ def both(
     older_settings = AT_ONCE if Release.line_of(release.name) < LINGERS_NOT_SINCE else {}
     of_kafka = msgspec.structs.replace(setup, kafka_only={**setup.kafka_only, **older_settings})
     with (
-        kafka_on(of_kafka, transaction_version, release.patch_release) as kafka,
-        simulator_on(setup, transaction_version, release.name) as simulator,
+        kafka_on(of_kafka, transaction_version, release.patch_release) as kafka_target,
+        simulator_on(setup, transaction_version, release.name) as simulator_target,
     ):
-        yield kafka.bootstrap, simulator.bootstrap
+        yield kafka_target.bootstrap, simulator_target.bootstrap
 
 
 def two_real(older_release: str, newer_release: str) -> Sides:
@@ -371,10 +372,10 @@ def two_real(older_release: str, newer_release: str) -> Sides:
     def start_both(config: BrokerConfig, transaction_version: int) -> Iterator[tuple[str, str]]:
         setup = setup_of(config)
         with (
-            kafka_on(setup, transaction_version, older_release) as older_kafka,
-            kafka_on(setup, transaction_version, newer_release) as newer_kafka,
+            kafka_on(setup, transaction_version, older_release) as older_kafka_target,
+            kafka_on(setup, transaction_version, newer_release) as newer_kafka_target,
         ):
-            yield older_kafka.bootstrap, newer_kafka.bootstrap
+            yield older_kafka_target.bootstrap, newer_kafka_target.bootstrap
 
     return start_both
 
@@ -383,11 +384,11 @@ def _play_handful(
     handful: Sequence[Case], address: str, transaction_version: int, surroundings: PlaySurroundings
 ) -> dict[str, Play | str]:
     plays_by_case: dict[str, Play | str] = {}
-    for case, outcome in play_all(
+    for case, outcome_future in play_all(
         handful, RunningTarget(address), transaction_version, surroundings=surroundings
     ):
-        failure = outcome.exception()
-        plays_by_case[case.id] = outcome.result() if failure is None else f"{failure}"
+        failure = outcome_future.exception()
+        plays_by_case[case.id] = outcome_future.result() if failure is None else f"{failure}"
         if case.text.alone and transaction_version:
             finalize_level(address, transaction_version)
     return plays_by_case

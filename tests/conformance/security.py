@@ -57,8 +57,10 @@ def _names(guarded_broker: GuardedBroker, answer: Any) -> list[str]:
 def _expression(guarded_broker: GuardedBroker, group: str, *rights: Any) -> list[str]:
     guarded_broker.allow(acl(GROUP, group, AclOperation.READ), *rights)
     joins = {**_JOINS, "group_id": group, "subscribed_topic_regex": "orders|hidden"}
-    with guarded_broker.log_in("guest") as guest:
-        answer = _join_until_assigned(lambda: guest.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins))
+    with guarded_broker.log_in("guest") as guest_connection:
+        answer = _join_until_assigned(
+            lambda: guest_connection.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins)
+        )
     return _names(guarded_broker, answer)
 
 
@@ -77,8 +79,8 @@ def _described_group(guarded_broker: GuardedBroker) -> Any:
     )
     answers_seen = []
     describe_acl = acl(GROUP, "shown", AclOperation.DESCRIBE)
-    for rights in ([], [DESCRIBE_ORDERS]):
-        guarded_broker.allow(describe_acl, *rights)
+    for acl_bindings in ([], [DESCRIBE_ORDERS]):
+        guarded_broker.allow(describe_acl, *acl_bindings)
         answer = guarded_broker.guest("ConsumerGroupDescribe", 1, {"group_ids": ["shown"]})
         answers_seen.append(guarded_broker.plainly(answer, api="ConsumerGroupDescribe"))
     return answers_seen
@@ -103,8 +105,8 @@ def _described_transaction(guarded_broker: GuardedBroker) -> Any:
     )
     describe_acl = acl(ResourceType.TRANSACTIONAL_ID, "ongoing", AclOperation.DESCRIBE)
     answers_seen = []
-    for rights in ([], [DESCRIBE_ORDERS]):
-        guarded_broker.allow(describe_acl, *rights)
+    for acl_bindings in ([], [DESCRIBE_ORDERS]):
+        guarded_broker.allow(describe_acl, *acl_bindings)
         for api, version, values in (
             ("DescribeTransactions", 0, {"transactional_ids": ["ongoing"]}),
             ("ListTransactions", 1, {"duration_filter": -1}),
@@ -224,14 +226,14 @@ def answers_with_hidden(addresses: Mapping[str, str]) -> Answers:
 
 def let_in(addresses: Mapping[str, str]) -> Answers:
     """The answers to the plays of SASL; meanwhile another connection must get its answers."""
-    onlooker = Talk(addresses, "SASL")
+    onlooking_talk = Talk(addresses, "SASL")
     try:
-        onlooker.log_in()
+        onlooking_talk.log_in()
         answer_by_play: Answers = {name: play(addresses) for name, play in PLAYS.items()}
-        onlooker.still_there()
+        onlooking_talk.still_there()
     finally:
-        onlooker.close()
-    return {**answer_by_play, "somebody who looks on": onlooker.said}
+        onlooking_talk.close()
+    return {**answer_by_play, "somebody who looks on": onlooking_talk.said}
 
 
 KINDS: Final = {"denied": answers_to_denied, "hidden": answers_with_hidden, "let_in": let_in}

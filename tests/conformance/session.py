@@ -70,12 +70,12 @@ class Session:
     def _begin(self) -> None:
         self._shortest = None
 
-    def parted(self, parted: AnswerDifferenceError) -> None:
+    def parted(self, difference_error: AnswerDifferenceError) -> None:
         """Note a difference between the brokers; the shortest play that shows it is kept."""
         if self._shortest is None:
             self._last_try = self._tries + self._shrinks
-        if self._shortest is None or len(parted.trail) <= len(self._shortest.trail):
-            self._shortest = parted
+        if self._shortest is None or len(difference_error.trail) <= len(self._shortest.trail):
+            self._shortest = difference_error
 
     def play(self, seed_of_plays: int) -> None:
         """Play the plays of one seed; the result has the differences between the brokers."""
@@ -104,12 +104,12 @@ class Session:
                 return
             # Flaky where it has looked often enough, or where a difference came but once; any
             # other assertion where a broker did not become what it was waited for.
-            parted = self._shortest or AnswerDifferenceError([repr(failure)], [])
+            difference_error = self._shortest or AnswerDifferenceError([repr(failure)], [])
             self.result.differences.append(
                 Difference(
                     command=self.result.command(seed_of_plays, 1),
-                    operation=parted.trail[-1] if parted.trail else None,
-                    lines=parted.lines,
-                    trail=parted.trail[:-1],
+                    operation=difference_error.trail[-1] if difference_error.trail else None,
+                    lines=difference_error.lines,
+                    trail=difference_error.trail[:-1],
                 )
             )

@@ -92,18 +92,18 @@ class DrawnShares:
 
     def play(self) -> None:
         """Draw and send all requests of the play."""
-        plays, chance = self._p, self._chance
+        plays, random_source = self._p, self._chance
         plays.play, plays.own_names = self._name, self._group
         if not plays.rows:
             self._warm_up()
         self._clean_topics()
         # Which of several partitions are loaded at a first fetch is chance on a real broker.
         self._topic("t", 1)
-        reset = chance.choice(("earliest", "earliest", "earliest", "latest", None))
-        isolation = chance.choice(("read_committed", "read_committed", None))
+        reset = random_source.choice(("earliest", "earliest", "earliest", "latest", None))
+        isolation = random_source.choice(("read_committed", "read_committed", None))
         group_configs = {"share.auto.offset.reset": reset, "share.isolation.level": isolation}
         plays.configure(self._group, group_configs, is_quiet=True)
-        if chance.random() < 0.3:
+        if random_source.random() < 0.3:
             self._configure()
         self._append()
         self._join(self._sharers[0])
@@ -126,8 +126,8 @@ class DrawnShares:
             self._delete: 0.7,
         }
         for _ in range(_MOVES):
-            (move,) = chance.choices(tuple(moves), tuple(moves.values()))
-            move()
+            (move_leader,) = random_source.choices(tuple(moves), tuple(moves.values()))
+            move_leader()
         self._share_fetch(self._sharers[0])
         self._describe_groups()
         self._end()
@@ -184,9 +184,9 @@ class DrawnShares:
         self._partitions[full_name] = partitions
 
     def _choose_partition(self) -> tuple[str, int]:
-        chance = self._chance
-        partition_name = chance.choice(sorted(self._ids))
-        return partition_name, chance.randrange(self._partitions[partition_name])
+        random_source = self._chance
+        partition_name = random_source.choice(sorted(self._ids))
+        return partition_name, random_source.randrange(self._partitions[partition_name])
 
     # Members
 
@@ -238,21 +238,23 @@ class DrawnShares:
         return self._chance.choice(self._sharers)
 
     def _send_heartbeat(self) -> None:
-        chance, sharer = self._chance, self._choose_sharer()
-        match chance.choice(("join", "stay", "epoch", "names", "odd", "stranger")):
+        random_source, sharer = self._chance, self._choose_sharer()
+        match random_source.choice(("join", "stay", "epoch", "names", "odd", "stranger")):
             case "join":
                 self._join(sharer)
                 self._beat_until_settled()
             case "stay":
                 self._heartbeat(sharer)
             case "epoch":
-                self._heartbeat(sharer, sharer.member_epoch + chance.choice((-2, -1, 1, 5)))
+                self._heartbeat(sharer, sharer.member_epoch + random_source.choice((-2, -1, 1, 5)))
             case "names":
-                names = chance.choice(([f"{self._name}-t"], [f"{self._name}-none"], [*self._ids]))
+                names = random_source.choice(
+                    ([f"{self._name}-t"], [f"{self._name}-none"], [*self._ids])
+                )
                 self._heartbeat(sharer, subscribed_topic_names=names)
                 self._beat_until_settled()
             case "odd":
-                odd_fields: dict[str, Any] = chance.choice(
+                odd_fields: dict[str, Any] = random_source.choice(
                     (
                         {"member_id": ""},
                         {"member_id": " "},
@@ -268,8 +270,8 @@ class DrawnShares:
                 )
                 self._heartbeat(sharer, odd_fields.pop("member_epoch", None), **odd_fields)
             case _:
-                stranger: dict[str, Any] = {"member_id": chance.choice((_MEMBERS[2], "x"))}
-                self._heartbeat(sharer, chance.choice((1, 3, -1)), **stranger)
+                stranger: dict[str, Any] = {"member_id": random_source.choice((_MEMBERS[2], "x"))}
+                self._heartbeat(sharer, random_source.choice((1, 3, -1)), **stranger)
 
     def _leave(self) -> None:
         sharer = self._choose_sharer()
@@ -323,7 +325,7 @@ class DrawnShares:
         if self._open is not None:
             self._end()
             return
-        plays, chance = self._p, self._chance
+        plays, random_source = self._p, self._chance
         name = {"transactional_id": f"{self._name}-txn"}
         own_fields = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
         while (
@@ -346,7 +348,7 @@ class DrawnShares:
         while self._refuses(plays.ask("AddPartitionsToTxn", 3, is_quiet=True, **old_fields)):
             world().sleep(0.05)
         batch = self._build_batch(
-            chance.choice((1, 2, 4)),
+            random_source.choice((1, 2, 4)),
             producer_id=init_answer.producer_id,
             producer_epoch=init_answer.producer_epoch,
             base_sequence=0,
@@ -354,7 +356,7 @@ class DrawnShares:
         )
         self._produce_batch(topic_partition, batch, f"{self._name}-txn")
         self._open = producer_fields
-        if chance.random() < 0.5:
+        if random_source.random() < 0.5:
             self._end()
 
     @staticmethod
@@ -458,57 +460,63 @@ class DrawnShares:
         return next((name for name, known_id in self._ids.items() if known_id == topic_id), "?")
 
     def _fetch(self) -> None:
-        chance, sharer = self._chance, self._choose_sharer()
+        random_source, sharer = self._chance, self._choose_sharer()
         fields: dict[str, Any] = {}
-        if chance.random() < 0.4:
-            fields["max_records"] = chance.choice((1, 2, 3))
-        if chance.random() < 0.3:
-            fields["batch_size"] = chance.choice((1, 2, 10))
-        if chance.random() < 0.25:
-            fields["share_acquire_mode"] = chance.choice((1, 1, 1, 2))
-        if chance.random() < 0.35 and sharer.epoch > 0:
+        if random_source.random() < 0.4:
+            fields["max_records"] = random_source.choice((1, 2, 3))
+        if random_source.random() < 0.3:
+            fields["batch_size"] = random_source.choice((1, 2, 10))
+        if random_source.random() < 0.25:
+            fields["share_acquire_mode"] = random_source.choice((1, 1, 1, 2))
+        if random_source.random() < 0.35 and sharer.epoch > 0:
             fields["topics"] = self._acks(sharer)
-        if chance.random() < 0.05:
+        if random_source.random() < 0.05:
             fields["max_wait"] = timedelta(milliseconds=0)
-        if chance.random() < 0.05:
-            fields["max_records"] = chance.choice((0, -1))
-        if chance.random() < 0.04:
+        if random_source.random() < 0.05:
+            fields["max_records"] = random_source.choice((0, -1))
+        if random_source.random() < 0.04:
             fields["batch_size"] = -1
-        if chance.random() < 0.05:
+        if random_source.random() < 0.05:
             fields["is_renew_ack"] = True
-        if chance.random() < 0.05 and sharer.epoch > 0:
-            name = chance.choice(sorted(self._ids))
+        if random_source.random() < 0.05 and sharer.epoch > 0:
+            name = random_source.choice(sorted(self._ids))
             fields["forgotten_topics_data"] = [{"topic_id": self._ids[name], "partitions": [0]}]
         self._share_fetch(sharer, **fields)
 
     def _acks(self, sharer: Sharer) -> list[dict[str, Any]]:
         """Acknowledgements of records that the member has acquired, or of others."""
-        chance = self._chance
+        random_source = self._chance
         held_spans = [
             (topic_partition, span)
             for topic_partition, spans in sorted(sharer.held.items())
             for span in spans
         ]
-        if held_spans and chance.random() < 0.8:
-            topic_partition, (first_offset, last_offset) = chance.choice(held_spans)
+        if held_spans and random_source.random() < 0.8:
+            topic_partition, (first_offset, last_offset) = random_source.choice(held_spans)
             sharer.held[topic_partition].remove((first_offset, last_offset))
-            if chance.random() < 0.3 and first_offset < last_offset:
-                last_offset = chance.randint(first_offset, last_offset)
+            if random_source.random() < 0.3 and first_offset < last_offset:
+                last_offset = random_source.randint(first_offset, last_offset)
         else:
-            topic_partition, first_offset = self._choose_partition(), chance.choice((0, 1, 4, 90))
-            last_offset = first_offset + chance.choice((0, 1, 3, -1))
+            topic_partition, first_offset = (
+                self._choose_partition(),
+                random_source.choice((0, 1, 4, 90)),
+            )
+            last_offset = first_offset + random_source.choice((0, 1, 3, -1))
         kinds = (1, 1, 1, 2, 2, 3, 4, 0, 5)
         count = max(0, last_offset - first_offset + 1)
-        types = chance.choice(
+        types = random_source.choice(
             (
-                [chance.choice(kinds)],
-                [chance.choice(kinds)],
-                [chance.choice(kinds) for _ in range(count)],
-                [chance.choice(kinds[:6]) for _ in range(count + chance.choice((0, 0, 1)))],
+                [random_source.choice(kinds)],
+                [random_source.choice(kinds)],
+                [random_source.choice(kinds) for _ in range(count)],
+                [
+                    random_source.choice(kinds[:6])
+                    for _ in range(count + random_source.choice((0, 0, 1)))
+                ],
             )
         )
         name, partition_index = topic_partition
-        topic_id = self._ids[name] if chance.random() < 0.95 else _UNKNOWN
+        topic_id = self._ids[name] if random_source.random() < 0.95 else _UNKNOWN
         span = {
             "first_offset": first_offset,
             "last_offset": last_offset,
@@ -538,21 +546,25 @@ class DrawnShares:
 
     def _session(self) -> None:
         """A ShareFetch with a wrong session epoch, member, topic or partition."""
-        chance, sharer = self._chance, self._choose_sharer()
-        match chance.choice(
+        random_source, sharer = self._chance, self._choose_sharer()
+        match random_source.choice(
             ("epoch", "acks", "close", "begin", "topic", "member", "group", "part")
         ):
             case "epoch":
-                self._share_fetch(sharer, sharer.epoch + chance.choice((1, 2, -1)), topics=[])
+                self._share_fetch(
+                    sharer, sharer.epoch + random_source.choice((1, 2, -1)), topics=[]
+                )
             case "acks":
-                epoch = chance.choice((0, sharer.epoch + 1, -1))
+                epoch = random_source.choice((0, sharer.epoch + 1, -1))
                 self._send_acknowledgement(sharer, epoch, topics=self._acks(sharer))
             case "close":
-                if chance.random() < 0.5:
-                    self._share_fetch(sharer, -1, topics=chance.choice(([], self._acks(sharer))))
+                if random_source.random() < 0.5:
+                    self._share_fetch(
+                        sharer, -1, topics=random_source.choice(([], self._acks(sharer)))
+                    )
                 else:
                     self._send_acknowledgement(
-                        sharer, -1, topics=chance.choice(([], self._acks(sharer)))
+                        sharer, -1, topics=random_source.choice(([], self._acks(sharer)))
                     )
             case "begin":
                 self._share_fetch(sharer, 0)
@@ -563,38 +575,38 @@ class DrawnShares:
                 )
             case "part":
                 partition_fields = {"partition_index": 9, "acknowledgement_batches": []}
-                name = chance.choice(sorted(self._ids))
+                name = random_source.choice(sorted(self._ids))
                 self._share_fetch(
                     sharer, topics=[{"topic_id": self._ids[name], "partitions": [partition_fields]}]
                 )
             case "member":
-                member = chance.choice((None, "", _MEMBERS[2]))
-                self._share_fetch(sharer, chance.choice((0, 1)), member_id=member)
+                member = random_source.choice((None, "", _MEMBERS[2]))
+                self._share_fetch(sharer, random_source.choice((0, 1)), member_id=member)
             case _:
                 self._share_fetch(
                     sharer,
-                    chance.choice((0, 1)),
-                    group_id=chance.choice((None, "", f"{self._group}-no")),
+                    random_source.choice((0, 1)),
+                    group_id=random_source.choice((None, "", f"{self._group}-no")),
                 )
 
     # Looking, changing, deleting
 
     def _describe(self) -> None:
-        chance, plays = self._chance, self._p
-        match chance.choice(("one", "other", "list", "states", "types", "configs")):
+        random_source, plays = self._chance, self._p
+        match random_source.choice(("one", "other", "list", "states", "types", "configs")):
             case "one":
                 self._describe_groups()
             case "other":
-                groups = chance.choice(([f"{self._group}-no"], [""], [self._group] * 2))
+                groups = random_source.choice(([f"{self._group}-no"], [""], [self._group] * 2))
                 self._describe_groups(*groups, include_authorized_operations=True)
             case "list":
                 plays.listed()
             case "states":
                 states = ("Empty", "Stable", "Dead", "Assigning", "none")
-                plays.listed(states_filter=chance.sample(states, 2))
+                plays.listed(states_filter=random_source.sample(states, 2))
             case "types":
                 types = ("streams", "share", "Share", "consumer", "classic", "none")
-                plays.listed(types_filter=chance.sample(types, 2))
+                plays.listed(types_filter=random_source.sample(types, 2))
             case _:
                 plays.configs_of(self._group, "share.")
 
@@ -606,28 +618,31 @@ class DrawnShares:
                 _count_assigned(member)
 
     def _offsets(self) -> None:
-        chance, plays, group = self._chance, self._p, self._group
-        topic_name = chance.choice((*sorted(self._ids), f"{self._name}-none"))
-        match chance.choice(("all", "all", "named", "alter", "alter", "delete", "other")):
+        random_source, plays, group = self._chance, self._p, self._group
+        topic_name = random_source.choice((*sorted(self._ids), f"{self._name}-none"))
+        match random_source.choice(("all", "all", "named", "alter", "alter", "delete", "other")):
             case "all":
                 self._offsets_of({"group_id": group, "topics": None})
             case "named":
                 topics = [
-                    {"topic_name": topic_name, "partitions": chance.choice(([0], [0, 1], [7], []))}
+                    {
+                        "topic_name": topic_name,
+                        "partitions": random_source.choice(([0], [0, 1], [7], [])),
+                    }
                 ]
                 self._offsets_of({"group_id": group, "topics": topics})
             case "other":
                 self._offsets_of({"group_id": f"{group}-no", "topics": None})
             case "alter":
-                offset = chance.choice((0, 1, 3, 99, -1, -5))
+                offset = random_source.choice((0, 1, 3, 99, -1, -5))
                 partitions = [
-                    {"partition_index": chance.choice((0, 0, 1, 7)), "start_offset": offset}
+                    {"partition_index": random_source.choice((0, 0, 1, 7)), "start_offset": offset}
                 ]
                 topics = [{"topic_name": topic_name, "partitions": partitions}]
-                chosen_group = chance.choice((group, group, group, f"{group}-no", ""))
+                chosen_group = random_source.choice((group, group, group, f"{group}-no", ""))
                 plays.ask("AlterShareGroupOffsets", 0, group_id=chosen_group, topics=topics)
             case _:
-                chosen_group = chance.choice((group, group, f"{group}-no", ""))
+                chosen_group = random_source.choice((group, group, f"{group}-no", ""))
                 topics = [{"topic_name": topic_name}]
                 plays.ask("DeleteShareGroupOffsets", 0, group_id=chosen_group, topics=topics)
 
@@ -636,9 +651,9 @@ class DrawnShares:
 
     def _coordinators(self) -> None:
         """FindCoordinator requests with keys of share partitions."""
-        chance = self._chance
+        random_source = self._chance
         topic_id = uuid_text(next(iter(self._ids.values())))
-        key = chance.choice(
+        key = random_source.choice(
             (
                 f"{self._group}:{topic_id}:0",
                 f"{self._group}:{topic_id}:x",
@@ -650,7 +665,7 @@ class DrawnShares:
                 "",
             )
         )
-        version = chance.choice((5, 6, 6, 6))
+        version = random_source.choice((5, 6, 6, 6))
         answer = self._p.ask(
             "FindCoordinator", version, is_quiet=True, key_type=2, coordinator_keys=[key]
         )
@@ -666,10 +681,14 @@ class DrawnShares:
 
     def _ask_other_types(self) -> None:
         """Send a request that is meant for groups of another type."""
-        chance, plays, group = self._chance, self._p, self._group
-        match chance.choice(("consumer", "classic", "described", "consumers", "commit", "fetch")):
+        random_source, plays, group = self._chance, self._p, self._group
+        match random_source.choice(
+            ("consumer", "classic", "described", "consumers", "commit", "fetch")
+        ):
             case "consumer":
-                plays.consume(group, chance.choice(("a", _MEMBERS[0])), chance.choice((0, 2)))
+                plays.consume(
+                    group, random_source.choice(("a", _MEMBERS[0])), random_source.choice((0, 2))
+                )
             case "classic":
                 plays.joinc(group)
             case "described":
@@ -682,22 +701,26 @@ class DrawnShares:
                     include_authorized_operations=False,
                 )
             case "commit":
-                epoch = chance.choice((-1, 1))
-                plays.commit(group, chance.choice(("", _MEMBERS[0])), epoch, 0, t=f"{self._name}-t")
+                epoch = random_source.choice((-1, 1))
+                plays.commit(
+                    group, random_source.choice(("", _MEMBERS[0])), epoch, 0, t=f"{self._name}-t"
+                )
             case _:
-                plays.fetch(group, chance.choice((None, _MEMBERS[0])), chance.choice((-1, 1)))
+                plays.fetch(
+                    group, random_source.choice((None, _MEMBERS[0])), random_source.choice((-1, 1))
+                )
 
     def _configure(self) -> None:
         name, values = self._chance.choice(_CONFIGS)
         self._p.configure(self._group, {name: self._chance.choice(values)})
 
     def _delete(self) -> None:
-        chance = self._chance
-        if chance.random() < 0.5:
+        random_source = self._chance
+        if random_source.random() < 0.5:
             for sharer in self._sharers:
                 self._heartbeat(sharer, -1)
                 sharer.member_epoch = 0
-        self._p.gone(self._group, *chance.choice(((), (f"{self._group}-no",))))
+        self._p.gone(self._group, *random_source.choice(((), (f"{self._group}-no",))))
 
 
 def _count_assigned(member: dict[str, Any]) -> None:

@@ -56,13 +56,13 @@ class Side:
         """The topic id that this broker gave to a topic."""
         return self._topic_ids[topic_name]
 
-    def number(self, pid: int) -> int:
+    def number(self, producer_id: int) -> int:
         """The number of a producer id of this broker; a new id gets the next number."""
-        if pid not in self._pids:
-            self._pids.append(pid)
-            if pid == self._newest_pid:
+        if producer_id not in self._pids:
+            self._pids.append(producer_id)
+            if producer_id == self._newest_pid:
                 self.acts.append(("number_newest_pid",))
-        return self._pids.index(pid)
+        return self._pids.index(producer_id)
 
     def number_newest_pid(self) -> None:
         """Give the producer id of the newest answer the next number."""
@@ -145,14 +145,14 @@ class Side:
     def await_topic(self, topic_name: str, partitions: int) -> None:
         """Wait until a topic has ``partitions`` led partitions; 0 for a deleted topic."""
         self.acts.append(("await_topic", topic_name, partitions))
-        expected = ErrorCode.none if partitions else ErrorCode.unknown_topic_or_partition
+        expected_error = ErrorCode.none if partitions else ErrorCode.unknown_topic_or_partition
 
         def has_led_partitions(answer: Any) -> bool:
             topic = answer.topics[0]
             led_partitions = [
                 partition for partition in topic.partitions if partition.leader_id >= 0
             ]
-            return bool(topic.error_code == expected and len(led_partitions) == partitions)
+            return bool(topic.error_code == expected_error and len(led_partitions) == partitions)
 
         values: Values = {"topics": [{"name": topic_name}], "allow_auto_topic_creation": False}
         answer = self.player.ask_until(has_led_partitions, "Metadata", 12, **values)
@@ -161,7 +161,7 @@ class Side:
         for partition_index in range(partitions or PARTITIONS):
             partition = {"partition_index": partition_index, "timestamp": -1}
             self.player.ask_until(
-                lambda answer: answer.topics[0].partitions[0].error_code == expected,
+                lambda answer: answer.topics[0].partitions[0].error_code == expected_error,
                 "ListOffsets",
                 7,
                 replica_id=-1,

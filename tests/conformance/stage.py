@@ -226,9 +226,9 @@ class Stage:
         state = state_name(real)
         if times_out and self._waited_for_time_out() and self._counts:
             self._result.cells[Cell(self.level, TIME_OUT, "", ONGOING, state)] += 1
-        current = None
+        current_identity = None
         if not real.error_code:
-            current = Identity(self._equal_number(real, ours), real.producer_epoch)
+            current_identity = Identity(self._equal_number(real, ours), real.producer_epoch)
         added_partitions = set()
         if state == ONGOING:
             topics = self.world.partitions  # not __consumer_offsets
@@ -238,19 +238,19 @@ class Stage:
                 for partition_index in topic.partitions
                 if topic.topic in topics
             }
-        producer.take_over(state, current, added_partitions)
+        producer.take_over(state, current_identity, added_partitions)
 
     def _learn_identity(
         self, operation: Operation, producer: Producer | None, real: Any, ours: Any
     ) -> int | None:
         if operation.api == "EndTxn" and operation.version < 5:
             return None if producer is None or producer.current is None else producer.current.pid
-        pid = self._equal_number(real, ours)
+        producer_id = self._equal_number(real, ours)
         if producer is None:
             producer = Producer(None, timeout_ms=0, style="mixed")
             self.world.loose.append(producer)
-        producer.takes(Identity(pid, real.producer_epoch))
-        return pid
+        producer.takes(Identity(producer_id, real.producer_epoch))
+        return producer_id
 
     def _equal_number(self, real: Any, ours: Any) -> int:
         numbers = [

@@ -47,17 +47,17 @@ class DrawnPlay:
         return f"{self._chance.getrandbits(64):016x}"
 
     def play(self) -> None:
-        plays, chance = self._p, self._chance
+        plays, random_source = self._p, self._chance
         plays.play, plays.own_names, plays.awaits_topics = self._name, self._group, True
         self._clean_topics()
-        self._topic("t", chance.choice((1, 2, 3)))
-        if chance.random() < 0.7:
-            self._topic("u", chance.choice((1, 2, 2, 4)))
+        self._topic("t", random_source.choice((1, 2, 3)))
+        if random_source.random() < 0.7:
+            self._topic("u", random_source.choice((1, 2, 2, 4)))
         self._topology = self._drawn_topology()
-        if chance.random() < 0.4:
+        if random_source.random() < 0.4:
             self._configure()
         self._join()
-        if self._p.rows and chance.random() < 0.8:
+        if self._p.rows and random_source.random() < 0.8:
             plays.settle_topics()
         moves: Mapping[Callable[[], None], float] = {
             self._join: 4,
@@ -76,8 +76,8 @@ class DrawnPlay:
             self._invalid: 2,
         }
         for _ in range(_MOVES):
-            (move,) = chance.choices(tuple(moves), tuple(moves.values()))
-            move()
+            (move_leader,) = random_source.choices(tuple(moves), tuple(moves.values()))
+            move_leader()
         plays.desc(self._group)
         self._clean_topics()
 
@@ -111,34 +111,36 @@ class DrawnPlay:
         return self._chance.choice(tuple(self._made) or (f"{self._name}-none",))
 
     def _change_topics(self) -> None:
-        chance = self._chance
-        match chance.choice(("grow", "drop", "make", "internal")):
+        random_source = self._chance
+        match random_source.choice(("grow", "drop", "make", "internal")):
             case "grow" if self._made:
-                name = chance.choice(tuple(self._made))
-                self._made[name] += chance.choice((1, 2))
+                name = random_source.choice(tuple(self._made))
+                self._made[name] += random_source.choice((1, 2))
                 self._p.grow(name, self._made[name])
             case "drop" if self._made:
-                name = chance.choice(tuple(self._made))
+                name = random_source.choice(tuple(self._made))
                 del self._made[name]
                 self._p.drop(name)
             case "make":
-                name = f"{self._name}-{chance.choice('tuv')}"
+                name = f"{self._name}-{random_source.choice('tuv')}"
                 if name not in self._made:
-                    self._topic(name.removeprefix(f"{self._name}-"), chance.choice((1, 2, 3)))
+                    self._topic(
+                        name.removeprefix(f"{self._name}-"), random_source.choice((1, 2, 3))
+                    )
             case _:
-                name = f"{self._group}-{chance.choice(('rep', 'log'))}"
-                if chance.random() < 0.5:
-                    self._p.topic(name, chance.choice((1, 2, 5)))
+                name = f"{self._group}-{random_source.choice(('rep', 'log'))}"
+                if random_source.random() < 0.5:
+                    self._p.topic(name, random_source.choice((1, 2, 5)))
                 else:
                     self._p.drop(name)
 
     # Topologies
 
     def _drawn_topology(self) -> Topology:
-        chance, group = self._chance, self._group
+        random_source, group = self._chance, self._group
         first_topic, second_topic = self._any_topic(), self._any_topic()
-        epoch = chance.choice((0, 0, 0, 1, 3))
-        match chance.choice(
+        epoch = random_source.choice((0, 0, 0, 1, 3))
+        match random_source.choice(
             ("plain", "plain", "state", "count", "count", "two", "joined", "chain", "odd")
         ):
             case "plain":
@@ -163,10 +165,10 @@ class DrawnPlay:
 
     def _chain(self, first_topic: str, second_source: str) -> list[dict[str, Any]]:
         """Two repartition topics that a later part joins, some with a number of partitions."""
-        chance, group = self._chance, self._group
-        left_topic = ti(f"{group}-rep", chance.choice((0, 0, 2, 3)))
-        right_topic = ti(f"{group}-rep2", chance.choice((0, 0, 0, 2)))
-        cop = chance.choice(([], [cg((), (0, 1))], [cg((0,), (0,))]))
+        random_source, group = self._chance, self._group
+        left_topic = ti(f"{group}-rep", random_source.choice((0, 0, 2, 3)))
+        right_topic = ti(f"{group}-rep2", random_source.choice((0, 0, 0, 2)))
+        cop = random_source.choice(([], [cg((), (0, 1))], [cg((0,), (0,))]))
         sources = (second_source,) if cop and cop[0]["source_topics"] else ()
         return [
             sub("0", (first_topic,), sinks=(left_topic["name"], right_topic["name"])),
@@ -181,8 +183,8 @@ class DrawnPlay:
 
     def _odd(self, first_topic: str) -> list[dict[str, Any]]:
         """Subtopologies that a broker may refuse."""
-        chance, group = self._chance, self._group
-        return chance.choice(
+        random_source, group = self._chance, self._group
+        return random_source.choice(
             (
                 [],
                 [sub("0", ())],
@@ -207,32 +209,32 @@ class DrawnPlay:
     # Members
 
     def _identity(self) -> dict[str, Any]:
-        chance = self._chance
-        fields: dict[str, Any] = {"process_id": chance.choice(self._processes)}
-        if chance.random() < 0.25:
-            fields["instance_id"] = chance.choice(("i1", "i2"))
-        if chance.random() < 0.2:
-            fields["rack_id"] = chance.choice(("r1", "r2"))
-        if chance.random() < 0.3:
+        random_source = self._chance
+        fields: dict[str, Any] = {"process_id": random_source.choice(self._processes)}
+        if random_source.random() < 0.25:
+            fields["instance_id"] = random_source.choice(("i1", "i2"))
+        if random_source.random() < 0.2:
+            fields["rack_id"] = random_source.choice(("r1", "r2"))
+        if random_source.random() < 0.3:
             fields["client_tags"] = [
-                {"key": key, "value": chance.choice("xy")}
-                for key in chance.sample(("zone", "cluster"), chance.choice((1, 2)))
+                {"key": key, "value": random_source.choice("xy")}
+                for key in random_source.sample(("zone", "cluster"), random_source.choice((1, 2)))
             ]
-        if chance.random() < 0.2:
-            fields["user_endpoint"] = {"host": chance.choice(("h1", "h2")), "port": 80}
-        if chance.random() < 0.2:
-            fields["rebalance_timeout"] = chance.choice((0, 30_000, 120_000))
-        if chance.random() < 0.15:
+        if random_source.random() < 0.2:
+            fields["user_endpoint"] = {"host": random_source.choice(("h1", "h2")), "port": 80}
+        if random_source.random() < 0.2:
+            fields["rebalance_timeout"] = random_source.choice((0, 30_000, 120_000))
+        if random_source.random() < 0.15:
             fields["v"] = 0
         return fields
 
     def _join(self) -> None:
-        chance = self._chance
-        member_name = chance.choice(self._names)
+        random_source = self._chance
+        member_name = random_source.choice(self._names)
         topology = self._topology
-        if chance.random() < 0.12:
-            topology = (topology[0] + chance.choice((-1, 1)), topology[1])
-        elif chance.random() < 0.08:
+        if random_source.random() < 0.12:
+            topology = (topology[0] + random_source.choice((-1, 1)), topology[1])
+        elif random_source.random() < 0.08:
             topology = self._drawn_topology()
         member = self._p.member(self._group, member_name, topology, **self._identity())
         if member.e:
@@ -248,35 +250,35 @@ class DrawnPlay:
                 member.beat()
 
     def _news(self) -> dict[str, Any]:
-        chance = self._chance
+        random_source = self._chance
         news: dict[str, Any] = {}
-        if chance.random() < 0.1:
+        if random_source.random() < 0.1:
             news["task_offsets"] = [
                 {
                     "subtopology_id": "0",
                     "partition": partition_index,
-                    "offset": chance.choice((0, 5, 20_000)),
+                    "offset": random_source.choice((0, 5, 20_000)),
                 }
-                for partition_index in range(chance.choice((1, 2)))
+                for partition_index in range(random_source.choice((1, 2)))
             ]
-        if chance.random() < 0.05:
+        if random_source.random() < 0.05:
             news["task_end_offsets"] = [
-                {"subtopology_id": "0", "partition": 0, "offset": chance.choice((-1, 7))}
+                {"subtopology_id": "0", "partition": 0, "offset": random_source.choice((-1, 7))}
             ]
-        if chance.random() < 0.05:
+        if random_source.random() < 0.05:
             news["rack_id"] = "r9"
-        if chance.random() < 0.05:
+        if random_source.random() < 0.05:
             news["client_tags"] = [{"key": "zone", "value": "z"}]
-        if chance.random() < 0.05:
+        if random_source.random() < 0.05:
             news["user_endpoint"] = {"host": "h9", "port": 9}
-        if chance.random() < 0.1:
-            news["endpoint_information_epoch"] = chance.choice((-1, 0, 1, 2, 3))
-        if chance.random() < 0.03:
+        if random_source.random() < 0.1:
+            news["endpoint_information_epoch"] = random_source.choice((-1, 0, 1, 2, 3))
+        if random_source.random() < 0.03:
             news["shutdown_application"] = True
-        if chance.random() < 0.04:
-            news["process_id"] = chance.choice(self._processes)
-        if chance.random() < 0.04:
-            news["rebalance_timeout"] = chance.choice((-1, 5_000))
+        if random_source.random() < 0.04:
+            news["process_id"] = random_source.choice(self._processes)
+        if random_source.random() < 0.04:
+            news["rebalance_timeout"] = random_source.choice((-1, 5_000))
         return news
 
     def _any_member(self) -> Member:
@@ -286,19 +288,21 @@ class DrawnPlay:
         """A heartbeat with a wrong epoch, other tasks or another member's id."""
         if not self._members:
             return
-        chance = self._chance
-        member_name = chance.choice(sorted(self._members))
+        random_source = self._chance
+        member_name = random_source.choice(sorted(self._members))
         member = self._members[member_name]
         instance = member.kept.get("instance_id")
         beat = self._p.beat
-        match chance.choice(("epoch", "silent", "owns", "stranger", "instance", "late", "again")):
+        match random_source.choice(
+            ("epoch", "silent", "owns", "stranger", "instance", "late", "again")
+        ):
             case "epoch":
-                epoch = member.e + chance.choice((-2, -1, 1, 7))
+                epoch = member.e + random_source.choice((-2, -1, 1, 7))
                 beat(self._group, member_name, epoch, None, member.own, instance_id=instance)
             case "silent":
                 beat(self._group, member_name, member.e, instance_id=instance)
             case "owns":
-                owned_tasks: Any = chance.choice(
+                owned_tasks: Any = random_source.choice(
                     (
                         ([],),
                         (member.own[0][:1],),
@@ -316,7 +320,7 @@ class DrawnPlay:
             case "stranger":
                 beat(self._group, "x", member.e, None, member.own)
             case "instance":
-                other_instance_id = chance.choice(("i1", "i2", "i3"))
+                other_instance_id = random_source.choice(("i1", "i2", "i3"))
                 beat(
                     self._group,
                     member_name,
@@ -328,28 +332,30 @@ class DrawnPlay:
             case "late":
                 beat(self._group, member_name, member.e - 1, None, member.own, instance_id=instance)
             case _:
-                topology = chance.choice((self._topology, None))
+                topology = random_source.choice((self._topology, None))
                 beat(self._group, member_name, member.e, topology, member.own, instance_id=instance)
 
     def _leave(self) -> None:
-        chance = self._chance
-        if not self._members or chance.random() < 0.15:
+        random_source = self._chance
+        if not self._members or random_source.random() < 0.15:
             self._p.beat(
-                self._group, chance.choice((*self._names[:3], "x")), chance.choice((-1, -2, -3))
+                self._group,
+                random_source.choice((*self._names[:3], "x")),
+                random_source.choice((-1, -2, -3)),
             )
             return
-        name = chance.choice(sorted(self._members))
+        name = random_source.choice(sorted(self._members))
         member = self._members.pop(name)
         leaves_for_a_while = 0.7 if "instance_id" in member.kept else 0.1
-        epoch = -2 if chance.random() < leaves_for_a_while else -1
-        fields = {"shutdown_application": True} if chance.random() < 0.05 else {}
+        epoch = -2 if random_source.random() < leaves_for_a_while else -1
+        fields = {"shutdown_application": True} if random_source.random() < 0.05 else {}
         member.leave(epoch, **fields)
 
     def _return(self) -> None:
         """A static member joins once more."""
-        chance = self._chance
-        fields = self._identity() | {"instance_id": chance.choice(("i1", "i2"))}
-        member_name = chance.choice((*self._names[:3], "g", "h"))
+        random_source = self._chance
+        fields = self._identity() | {"instance_id": random_source.choice(("i1", "i2"))}
+        member_name = random_source.choice((*self._names[:3], "g", "h"))
         member = self._p.member(self._group, member_name, self._topology, **fields)
         if member.e:
             self._members[member_name] = member
@@ -357,21 +363,21 @@ class DrawnPlay:
     # Positions
 
     def _positions(self) -> None:
-        chance, plays = self._chance, self._p
-        name = chance.choice((*sorted(self._members), "x", ""))
+        random_source, plays = self._chance, self._p
+        name = random_source.choice((*sorted(self._members), "x", ""))
         member = self._members.get(name)
         epoch = (
-            chance.choice((-1, 0, 1, 2))
+            random_source.choice((-1, 0, 1, 2))
             if member is None
-            else member.e + chance.choice((0, 0, -1, 1))
+            else member.e + random_source.choice((0, 0, -1, 1))
         )
         topic = self._any_topic()
-        match chance.choice(("commit", "commit", "fetch", "forget")):
+        match random_source.choice(("commit", "commit", "fetch", "forget")):
             case "commit":
-                version = chance.choice((8, 9))
+                version = random_source.choice((8, 9))
                 plays.commit(self._group, name, epoch, 0, v=version, t=topic)
             case "fetch":
-                plays.fetch(self._group, chance.choice((name, None)), epoch)
+                plays.fetch(self._group, random_source.choice((name, None)), epoch)
             case _:
                 partitions = [{"partition_index": 0}]
                 topics = [{"name": topic, "partitions": partitions}]
@@ -379,50 +385,52 @@ class DrawnPlay:
 
     def _in_transaction(self) -> None:
         """TxnOffsetCommit of a member."""
-        chance, plays = self._chance, self._p
-        member_name = chance.choice((*sorted(self._members), "x", ""))
+        random_source, plays = self._chance, self._p
+        member_name = random_source.choice((*sorted(self._members), "x", ""))
         member = self._members.get(member_name)
         epoch = (
-            chance.choice((-1, 1)) if member is None else member.e + chance.choice((0, 0, -1, 1))
+            random_source.choice((-1, 1))
+            if member is None
+            else member.e + random_source.choice((0, 0, -1, 1))
         )
         plays.in_transaction(
             self._group,
             member_name,
             epoch,
             topic=self._any_topic(),
-            instance=chance.choice((None, None, "i1"))
+            instance_id=random_source.choice((None, None, "i1"))
             if member is None
             else member.kept.get("instance_id"),
-            version=chance.choice((3, 5)),
+            version=random_source.choice((3, 5)),
         )
 
     # Looking, configuring, deleting
 
     def _describe(self) -> None:
-        chance, plays = self._chance, self._p
-        match chance.choice(("one", "old", "list", "states", "types", "configs")):
+        random_source, plays = self._chance, self._p
+        match random_source.choice(("one", "old", "list", "states", "types", "configs")):
             case "one":
-                plays.desc(self._group, include_topology_description=chance.random() < 0.3)
+                plays.desc(self._group, include_topology_description=random_source.random() < 0.3)
             case "old":
-                plays.desc(self._group, chance.choice((f"{self._name}-no", "")), v=0)
+                plays.desc(self._group, random_source.choice((f"{self._name}-no", "")), v=0)
             case "list":
                 plays.listed()
             case "states":
                 states = ("Empty", "NotReady", "Assigning", "Reconciling", "Stable", "Dead", "none")
-                plays.listed(states_filter=chance.sample(states, 2))
+                plays.listed(states_filter=random_source.sample(states, 2))
             case "types":
                 types = ("streams", "Streams", "share", "consumer", "classic", "none")
-                plays.listed(types_filter=chance.sample(types, 2))
+                plays.listed(types_filter=random_source.sample(types, 2))
             case _:
                 plays.configs_of(self._group)
 
     def _ask_other_types(self) -> None:
-        chance, plays, group = self._chance, self._p, self._group
-        match chance.choice(
+        random_source, plays, group = self._chance, self._p, self._group
+        match random_source.choice(
             ("consumer", "share", "classic", "described", "consumers", "sharers", "topology")
         ):
             case "consumer":
-                plays.consume(group, chance.choice(("a", "m")), chance.choice((0, 2)))
+                plays.consume(group, random_source.choice(("a", "m")), random_source.choice((0, 2)))
             case "share":
                 plays.share(group)
             case "classic":
@@ -444,47 +452,47 @@ class DrawnPlay:
                 plays.ask(
                     "StreamsGroupTopologyDescriptionUpdate",
                     0,
-                    group_id=chance.choice((group, f"{group}-no", "")),
-                    member_id=chance.choice(self._names[:2]),
-                    topology_epoch=chance.choice((0, 1)),
+                    group_id=random_source.choice((group, f"{group}-no", "")),
+                    member_id=random_source.choice(self._names[:2]),
+                    topology_epoch=random_source.choice((0, 1)),
                     topology_description={"subtopologies": [], "global_stores": []},
                 )
 
     def _configure(self) -> None:
-        chance = self._chance
-        name, values = chance.choice(_CONFIGS)
-        self._p.configure(self._group, {name: chance.choice(values)})
+        random_source = self._chance
+        name, values = random_source.choice(_CONFIGS)
+        self._p.configure(self._group, {name: random_source.choice(values)})
 
     def _delete(self) -> None:
-        chance = self._chance
-        if chance.random() < 0.3:
+        random_source = self._chance
+        if random_source.random() < 0.3:
             for member in self._members.values():
                 member.leave(-1)
             self._members.clear()
-        self._p.gone(self._group, *chance.choice(((), (f"{self._name}-no",))))
+        self._p.gone(self._group, *random_source.choice(((), (f"{self._name}-no",))))
 
     def _invalid(self) -> None:
-        chance, beat, group = self._chance, self._p.beat, self._group
+        random_source, beat, group = self._chance, self._p.beat, self._group
         topology = self._topology
-        match chance.choice(range(9)):
+        match random_source.choice(range(9)):
             case 0:
-                beat(chance.choice(("", " ")), "a", 0, topology)
+                beat(random_source.choice(("", " ")), "a", 0, topology)
             case 1:
-                beat(group, chance.choice(("", " ")), 0, topology)
+                beat(group, random_source.choice(("", " ")), 0, topology)
             case 2:
-                beat(group, "a", 0, topology, instance_id=chance.choice(("", " ")))
+                beat(group, "a", 0, topology, instance_id=random_source.choice(("", " ")))
             case 3:
-                beat(group, "a", 0, topology, rack_id=chance.choice(("", " ")))
+                beat(group, "a", 0, topology, rack_id=random_source.choice(("", " ")))
             case 4:
-                beat(group, "a", 0, topology, rebalance_timeout=chance.choice((-1, -2)))
+                beat(group, "a", 0, topology, rebalance_timeout=random_source.choice((-1, -2)))
             case 5:
-                beat(group, "a", 0, topology, owned_tasks=chance.choice((["0_0"], None)))
+                beat(group, "a", 0, topology, owned_tasks=random_source.choice((["0_0"], None)))
             case 6:
                 beat(group, "a", 0, None)
             case 7:
-                beat(group, "a", chance.choice((-2, -3, -9)))
+                beat(group, "a", random_source.choice((-2, -3, -9)))
             case _:
-                beat(f"{group}-no", "a", chance.choice((1, -1, -2)), instance_id="i1")
+                beat(f"{group}-no", "a", random_source.choice((1, -1, -2)), instance_id="i1")
 
 
 def _with_source_topic(

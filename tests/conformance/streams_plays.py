@@ -67,12 +67,14 @@ def plain(value: Any) -> Any:
 # Parts of requests
 
 
-def ti(name: str, partitions: int = 0, rf: int = 0, **configs: str) -> dict[str, Any]:
+def ti(
+    name: str, partitions: int = 0, replication_factor: int = 0, **configs: str
+) -> dict[str, Any]:
     """An internal topic of a request."""
     return {
         "name": name,
         "partitions": partitions,
-        "replication_factor": rf,
+        "replication_factor": replication_factor,
         "topic_configs": [
             {"key": config_name.replace("_", "."), "value": config_value}
             for config_name, config_value in configs.items()
@@ -414,7 +416,7 @@ class Plays:
         epoch: int,
         *,
         topic: str,
-        instance: str | None,
+        instance_id: str | None,
         version: int,
     ) -> None:
         """Send a TxnOffsetCommit, in a transaction that is aborted."""
@@ -443,7 +445,7 @@ class Plays:
             group_id=group,
             generation_id=epoch,
             member_id=member,
-            group_instance_id=instance,
+            group_instance_id=instance_id,
             topics=[{"name": topic, "partitions": [partition_fields]}],
         )
         self.ask("EndTxn", 3, is_quiet=True, **producer_fields, committed=False)

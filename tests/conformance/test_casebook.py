@@ -142,9 +142,9 @@ def test_a_name_that_leads_nowhere_is_noticed() -> None:
 
 def is_function(function_name: str) -> bool:
     """Whether ``module:qualified name`` is a function, a method or a property."""
-    module, _, qualified = function_name.partition(":")
+    module_name, _, qualified = function_name.partition(":")
     try:
-        member_found: object = importlib.import_module(module)
+        member_found: object = importlib.import_module(module_name)
         for attribute_name in qualified.split("."):
             member_found = vars(member_found)[attribute_name]
     except (ImportError, KeyError, TypeError):

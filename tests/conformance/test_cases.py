@@ -47,8 +47,8 @@ def marks_of(case: Case, transaction_version: int) -> tuple[pytest.MarkDecorator
     """
     recordings = recorded(case.file).get(case.name, {})
     higher = [
-        recording
-        for other_level, recording in recordings.items()
+        recorded_exchanges
+        for other_level, recorded_exchanges in recordings.items()
         if other_level > transaction_version
     ]
     if transaction_version in recordings and recordings[transaction_version] in higher:
@@ -65,10 +65,10 @@ def test_a_leap_leaves_what_each_single_step_leaves(
     for leaps in (True, False):
         if not leaps:
             monkeypatch.setattr(VirtualWorld, "abilities", frozenset())
-        with virtual_on(setups()["default"], TXN_LEVELS[0]) as target:
-            finalize_level(target.bootstrap, transaction_version)
+        with virtual_on(setups()["default"], TXN_LEVELS[0]) as virtual_world:
+            finalize_level(virtual_world.bootstrap, transaction_version)
             with contextlib.closing(
-                FramePlayer(target.bootstrap, play_prefix="leap", level=transaction_version)
+                FramePlayer(virtual_world.bootstrap, play_prefix="leap", level=transaction_version)
             ) as player:
                 player.raise_epoch("p", 100)
                 answer = player.ask_unrecorded("DescribeTransactions", 0, transactional_ids=["p"])
@@ -89,19 +89,19 @@ def test_a_leap_leaves_what_each_single_step_leaves(
     [pytest.param(*play, id=id_of(*play), marks=marks_of(*play)) for play in PLAYS],
 )
 def test_the_simulator_answers_as_kafka_did(case: Case, transaction_version: int) -> None:
-    recording = recorded(case.file).get(case.name, {}).get(transaction_version)
-    assert recording is not None, "record it: python -m tests.conformance.record_cases"
+    recorded_exchanges = recorded(case.file).get(case.name, {}).get(transaction_version)
+    assert recorded_exchanges is not None, "record it: python -m tests.conformance.record_cases"
     release = answers.recorded_release(case.file)
     with virtual_on(
         setups()[case.broker],
         TXN_LEVELS[0],
         release,
         trace_level=trace_level_at(transaction_version),
-    ) as target:
-        finalize_level(target.bootstrap, transaction_version)
-        play_result = play(case, target, transaction_version)
+    ) as virtual_world:
+        finalize_level(virtual_world.bootstrap, transaction_version)
+        play_result = play(case, virtual_world, transaction_version)
     differences = [
-        *answer_differences(recording, play_result.transcript),
+        *answer_differences(recorded_exchanges, play_result.transcript),
         *play_result.unshown_rules,
     ]
     advice = f"If the case has changed: python -m tests.conformance.record_cases --case {case.id}"

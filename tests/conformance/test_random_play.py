@@ -106,8 +106,8 @@ def test_a_transaction_that_times_out_is_waited_for_whoever_asked_last(
         stage.world.producers.append(producer)
         stage.ask(plain_init(producer))
         topic_partition = stage.world.places[0]
-        of_nobody = changes.alter_verification(is_enabled=True)
-        assert stage.ask_in_time((right_add(producer, topic_partition), of_nobody))
+        operation_of_nobody = changes.alter_verification(is_enabled=True)
+        assert stage.ask_in_time((right_add(producer, topic_partition), operation_of_nobody))
         stage.close()
     assert producer.state == "CompleteAbort"
 
@@ -132,10 +132,10 @@ def test_the_map_has_every_state_of_every_transactional_request() -> None:
 
 def test_a_visit_that_the_map_does_not_know_is_told() -> None:
     result = Result(level=2, seed=1, plays_per_seed=1)
-    end = Operation(api="EndTxn", version=5, flow="new, commit", mode="right", values={})
-    result.count(2, end, "Ongoing", {"none"})
+    end_operation = Operation(api="EndTxn", version=5, flow="new, commit", mode="right", values={})
+    result.count(2, end_operation, "Ongoing", {"none"})
     assert not list(cells.cells_off_the_map(result))
-    result.count(2, end, "Empty", {"none"})
+    result.count(2, end_operation, "Empty", {"none"})
     (unknown_cell,) = cells.cells_off_the_map(result)
     assert unknown_cell == "EndTxn (new, commit) in Empty: accepted, at level 2 (1 times)"
 
@@ -189,8 +189,8 @@ def test_the_last_level_goes_where_none_has_been() -> None:
 
 def test_the_report_tells_the_table_and_the_command() -> None:
     result = Result(level=1, seed=7, plays_per_seed=30)
-    end = Operation(api="EndTxn", version=3, flow="old, abort", mode="right", values={})
-    result.count(1, end, "Ongoing", {"producer_fenced"})
+    end_operation = Operation(api="EndTxn", version=3, flow="old, abort", mode="right", values={})
+    result.count(1, end_operation, "Ongoing", {"producer_fenced"})
     text = "\n".join(report(result))
     assert (
         "python -m tests.conformance.random_play --level 1 --operations 1 --seed 7 --plays 30"

@@ -30,9 +30,9 @@ def test_plays_of_every_level_are_kept() -> None:
 @pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.name)
 def test_a_play_has_a_real_broker_s_answers(play: RecordedPlay) -> None:
     level = play.transaction_version
-    with virtual_on(SETUP, level, trace_level=trace_level_at(level)) as target:
-        take_first_producer_id(target, level)
-        transcript = play_again(play, target.bootstrap)
+    with virtual_on(SETUP, level, trace_level=trace_level_at(level)) as virtual_world:
+        take_first_producer_id(virtual_world, level)
+        transcript = play_again(play, virtual_world.bootstrap)
     assert play.differences(transcript) == []
 
 

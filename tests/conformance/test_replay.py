@@ -65,12 +65,12 @@ def plays(transaction_version: int, setup: ClusterSetup) -> Plays:
         plays_found: Plays = {}
         with virtual_on(
             setup, transaction_version, trace_level=trace_level_at(transaction_version)
-        ) as target:
-            take_first_producer_id(target, transaction_version)
+        ) as virtual_world:
+            take_first_producer_id(virtual_world, transaction_version)
             for story in stories_at(transaction_version, setup):
                 try:
                     plays_found[name_of(story)] = play_story(
-                        story, first_address(target), transaction_version
+                        story, first_address(virtual_world), transaction_version
                     )
                 except Exception:  # noqa: BLE001 - shown by the test of this story
                     plays_found[name_of(story)] = traceback.format_exc()

@@ -70,7 +70,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka's error without it, or ``LEFT_OUT``."""
 
     def others(self) -> tuple[AclBinding, ...]:
-        denials_of_others = []
+        denying_bindings = []
         for operation_kind, operations in _OPERATIONS.items():
             allowed_operations = {
                 operation for right_kind, operation in self.any_of if right_kind == operation_kind
@@ -83,10 +83,10 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
                 if allowed_operations
                 else [AclOperation.ALL]
             )
-            denials_of_others += [
+            denying_bindings += [
                 acl(operation_kind, name, operation) for operation in denied_operations
             ]
-        return tuple(denials_of_others)
+        return tuple(denying_bindings)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -266,16 +266,16 @@ SIDES = {"txnsim": simulator, "apache": kafka}
 def guarded_broker(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
     """A broker with an authorizer, at which the transactional id ``tx`` exists."""
     with SIDES[request.param]() as addresses:
-        denied_side = GuardedBroker(addresses["SASL"])
+        denied_broker = GuardedBroker(addresses["SASL"])
         until(
-            lambda: denied_side.admin.ask(
+            lambda: denied_broker.admin.ask(
                 KEYS["InitProducerId"], 4, transactional_id="tx", transaction_timeout=60_000
             ),
             lambda answer: not answer.error_code,
             "there is a transactional id",
         )
-        yield denied_side
-        denied_side.close()
+        yield denied_broker
+        denied_broker.close()
 
 
 def missing_rights(guarded_broker: GuardedBroker, row: Row) -> set[str]:
@@ -299,9 +299,9 @@ def _code_name(code: Any) -> str:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_these_rights_suffice(guarded_broker: GuardedBroker, row: Row) -> None:
-    for rights in row.ways():
-        guarded_broker.allow(*rights)
-        assert missing_rights(guarded_broker, row) == set(), rights
+    for acl_bindings in row.ways():
+        guarded_broker.allow(*acl_bindings)
+        assert missing_rights(guarded_broker, row) == set(), acl_bindings
 
 
 @pytest.mark.parametrize(
@@ -318,10 +318,10 @@ def test_no_other_right_does(guarded_broker: GuardedBroker, row: Row, need: Need
 
 
 def test_the_page_shows_each_of_them() -> None:
-    page = (ROOT / "docs/security.md").read_text("utf-8")
+    page_text = (ROOT / "docs/security.md").read_text("utf-8")
     for row in ROWS:
         cells = f"| {row.name} | {_needs(row)} | {_denials_text(row)} |"
-        assert cells in page, cells
+        assert cells in page_text, cells
 
 
 def _needs(row: Row) -> str:

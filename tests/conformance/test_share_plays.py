@@ -19,8 +19,8 @@ BEHIND_OTHERS: Final = frozenset({135})
 
 
 def assert_answers_of_a_real_broker(seeds: Iterable[int]) -> None:
-    with virtual_on(SETUP, 2) as target:
-        plays = Plays(target.bootstrap, pause_s=drawn.OUR_PAUSE_S)
+    with virtual_on(SETUP, 2) as virtual_world:
+        plays = Plays(virtual_world.bootstrap, pause_s=drawn.OUR_PAUSE_S)
         with plays.connected():
             for seed, rows in drawn.answers(plays, seeds, share_drawn.play):
                 assert drawn.unlike(RECORDED[seed], rows) is None, seed

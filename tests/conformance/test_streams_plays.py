@@ -25,13 +25,13 @@ SETUP: Final = ClusterSetup(name="streams groups", properties=SETTINGS)
 @contextmanager
 def plays_on_ours(release: str = REFERENCE.name, *, newest: int = 1) -> Iterator[Plays]:
     """Plays at our broker of a release, with its settings."""
-    with virtual_on(SETUP, 2, release) as target:
-        yield Plays(target.bootstrap, pause_s=drawn.REAL_PAUSE_S, newest=newest)
+    with virtual_on(SETUP, 2, release) as virtual_world:
+        yield Plays(virtual_world.bootstrap, pause_s=drawn.REAL_PAUSE_S, newest=newest)
 
 
-def assert_same(rows: Sequence[list[Any]], transcript: Path) -> None:
+def assert_same(rows: Sequence[list[Any]], transcript_file: Path) -> None:
     """Our answers are those that were recorded."""
-    recorded_rows = [json.loads(line) for line in transcript.read_text().splitlines()]
+    recorded_rows = [json.loads(line) for line in transcript_file.read_text().splitlines()]
     assert len(rows) == len(recorded_rows)
     for our_row, real_row in zip(rows, recorded_rows, strict=True):
         assert json.loads(json.dumps(our_row, sort_keys=True, default=str)) == real_row

@@ -116,8 +116,8 @@ def _fuzz(target_names: Sequence[str], options: argparse.Namespace) -> int:
                 f"{outcome.most_mib:>6.1f} {len(outcome.finds):>6}",
                 flush=True,
             )
-            for figure, figure_value in outcome.figures.items():
-                print(f"    {figure}: {figure_value:g}")
+            for figure_name, figure_value in outcome.figures.items():
+                print(f"    {figure_name}: {figure_value:g}")
             if outcome.trouble:
                 print(f"    ended early: {outcome.trouble}")
             for find in outcome.finds:

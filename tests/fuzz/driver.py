@@ -130,7 +130,7 @@ def fuzz(
     _dictionary(work_folder).write_text(dictionary_lines)
     begun_s = time.monotonic()
     inputs_done, slowest_ms, most_mib = 0, 0.0, 0.0
-    coverage, problem = (0, 0, 0), ""
+    coverage, problem_text = (0, 0, 0), ""
 
     def tell(running_inputs: int) -> None:
         on_progress(f"{name}: {inputs_done + running_inputs} inputs")
@@ -160,12 +160,12 @@ def fuzz(
             coverage = tuple(int(number) for number in coverage_lines[-1].groups())  # type: ignore[assignment]
         if code == 0:
             break
-        problem = _last_line(work_folder / "output")
+        problem_text = _last_line(work_folder / "output")
         if not task_inputs:
             break
     if begin_folder is not folder:
         shutil.copytree(begin_folder, folder, dirs_exist_ok=True)
-    figures = work_folder / "figures.json"
+    figures_file = work_folder / "figures.json"
     return FuzzOutcome(
         target=name,
         seconds=time.monotonic() - begun_s,
@@ -175,9 +175,9 @@ def fuzz(
         corpus=coverage[2],
         slowest_ms=slowest_ms,
         most_mib=most_mib,
-        figures=msgspec.json.decode(figures.read_bytes()) if figures.exists() else {},
+        figures=msgspec.json.decode(figures_file.read_bytes()) if figures_file.exists() else {},
         finds=tuple(_finds(name, work_folder)),
-        trouble=problem,
+        trouble=problem_text,
     )
 
 
@@ -240,14 +240,14 @@ def _keep_find(name: str, kind: str, path: Path) -> KeptFind:
     folder = corpus.WORKING / "finds" / name
     folder.mkdir(parents=True, exist_ok=True)
     data = path.read_bytes()
-    copy = folder / name_of(data)
-    shutil.copy(path, copy)
+    copied_path = folder / name_of(data)
+    shutil.copy(path, copied_path)
     reason = kind
     story = path.with_name(f"{path.name}.txt")
     if story.exists():
-        shutil.copy(story, copy.with_name(f"{copy.name}.txt"))
+        shutil.copy(story, copied_path.with_name(f"{copied_path.name}.txt"))
         reason = story.read_text().rstrip().rpartition("\n")[2]
-    relative_path = str(copy.relative_to(REPOSITORY))
+    relative_path = str(copied_path.relative_to(REPOSITORY))
     replay_command = f"python -m tests.fuzz {name} --replay {relative_path}"
     return KeptFind(kind=kind, path=relative_path, replay=replay_command, reason=reason, input=data)
 

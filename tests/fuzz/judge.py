@@ -97,8 +97,8 @@ def _peak_kib() -> int:
 
 def _find_of_error(error: BaseException) -> Find:
     """Finds of one kind have the same error from the same line of ours."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own_frames = [frame for frame in frames if frame.filename.startswith(PACKAGE)]
+    stack = traceback.extract_tb(error.__traceback__)
+    own_frames = [frame for frame in stack if frame.filename.startswith(PACKAGE)]
     location = ""
     if own_frames:
         last_frame = own_frames[-1]

@@ -49,26 +49,26 @@ def main() -> None:
     with atheris.instrument_imports(include=["txnsim", "txnsim_lab", "txnsim_spark"]):
         from txnsim.wire import _codegen as codegen
 
-        compiled = _instrument_generated()
+        compiled_function = _instrument_generated()
         targets = {name: load(name) for name in sys.argv[1:]}
     os.write(1, b"ready\n")
     decode = msgspec.json.Decoder(Task).decode
     while line := sys.stdin.buffer.readline():
         task = decode(line)
-        child = os.fork()
-        if not child:
+        child_pid = os.fork()
+        if not child_pid:
             if not targets[task.target].counts_codec:
-                codegen.CodeSource.compile_function = compiled  # type: ignore[method-assign]
+                codegen.CodeSource.compile_function = compiled_function  # type: ignore[method-assign]
             _fuzz(targets[task.target], task)
-        os.write(1, b"%d\n" % child)
-        os.write(1, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        os.write(1, b"%d\n" % child_pid)
+        os.write(1, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(child_pid, 0)[1]))
 
 
 def _fuzz(target: Target, task: Task) -> Never:
     """Fuzz until libFuzzer's options say that it is enough."""
     with Path(task.directory, "output").open("wb") as output:
-        for descriptor in (1, 2):
-            os.dup2(output.fileno(), descriptor)
+        for descriptor_number in (1, 2):
+            os.dup2(output.fileno(), descriptor_number)
     options = task.options
     if task.until_s is not None:
         options = [*options, f"-max_total_time={max(1, int(task.until_s - time.monotonic()))}"]
@@ -83,13 +83,13 @@ def _instrument_generated() -> Callable[..., Any]:
     """
     from txnsim.wire import _codegen as codegen
 
-    compiled = codegen.CodeSource.compile_function
+    compiled_function = codegen.CodeSource.compile_function
 
     def function(self: codegen.CodeSource, name: str, *, code_name: str) -> Any:
-        return atheris.instrument_func(compiled(self, name, code_name=code_name))
+        return atheris.instrument_func(compiled_function(self, name, code_name=code_name))
 
     codegen.CodeSource.compile_function = function  # type: ignore[method-assign]
-    return compiled
+    return compiled_function
 
 
 class _FuzzRun:

@@ -52,8 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     names = parser.parse_args(argv).language or list(LANGUAGES)
     # Side by side: most of their time they wait for simulators to start, or for clients' timeouts.
-    with ThreadPoolExecutor(max_workers=len(names)) as lanes:
-        outcomes = [outcome for of_lane in lanes.map(_outcomes, names) for outcome in of_lane]
+    with ThreadPoolExecutor(max_workers=len(names)) as lane_pool:
+        outcomes = [
+            is_success for of_lane in lane_pool.map(_outcomes, names) for is_success in of_lane
+        ]
     _print_outcome(
         f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", has_passed=True
     )
@@ -106,28 +108,36 @@ def _step_passes(step: Step) -> bool:
 
 def _go() -> list[Step]:
     go = _tool("go", "Go 1.26")
-    helper, examples = HELPERS / "go", HELPERS / "go" / "examples"
+    helper_file, examples_folder = HELPERS / "go", HELPERS / "go" / "examples"
     return [
-        Step("go: vet", (go, "vet", "./..."), helper),
-        Step("go: the helper's own tests", (go, "test", "-count=1", "./..."), helper),
-        Step("go: examples with franz-go", (go, "test", "-count=1", "./..."), examples),
+        Step("go: vet", (go, "vet", "./..."), helper_file),
+        Step("go: the helper's own tests", (go, "test", "-count=1", "./..."), helper_file),
+        Step("go: examples with franz-go", (go, "test", "-count=1", "./..."), examples_folder),
     ]
 
 
 def _node() -> list[Step]:
-    node, npm = _tool("node", "Node.js 20, with npm"), _tool("npm", "Node.js 20, with npm")
-    project = _copy_helper("node")
+    node_name, npm = _tool("node", "Node.js 20, with npm"), _tool("npm", "Node.js 20, with npm")
+    project_folder = _copy_helper("node")
     install_options = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
     # Not the folder: tests below it need libraries that are installed for another part of CI.
-    tests = sorted(str(file.relative_to(project)) for file in project.glob("test/*.test.mjs"))
+    tests = sorted(
+        str(file.relative_to(project_folder)) for file in project_folder.glob("test/*.test.mjs")
+    )
     return [
-        Step("node: install", (npm, "install", *install_options), project / "examples"),
-        Step("node: the helper's own tests", (node, "--test", *tests), project),
-        Step("node: examples with KafkaJS", (node, "--test", "."), project / "examples"),
+        Step("node: install", (npm, "install", *install_options), project_folder / "examples"),
+        Step("node: the helper's own tests", (node_name, "--test", *tests), project_folder),
         Step(
-            "node: install vitest", (npm, "install", *install_options), project / "test" / "vitest"
+            "node: examples with KafkaJS", (node_name, "--test", "."), project_folder / "examples"
         ),
-        Step("node: under vitest", (npm, "exec", "vitest", "run"), project / "test" / "vitest"),
+        Step(
+            "node: install vitest",
+            (npm, "install", *install_options),
+            project_folder / "test" / "vitest",
+        ),
+        Step(
+            "node: under vitest", (npm, "exec", "vitest", "run"), project_folder / "test" / "vitest"
+        ),
     ]
 
 
@@ -140,12 +150,14 @@ def _java() -> list[Step]:
 
 def _steps_of_any() -> list[Step]:
     """The programs of helpers/any, which need no helper; that in C# has no toolchain here."""
-    project = _copy_helper("any")
-    shop = project / "shop"
-    program = REPOSITORY / "tests" / "helpers" / "shop.py"
-    python = installed_txnsim().with_name("python")  # the program needs our client; this does not
-    shop.write_text(f'#!/bin/sh\nexec "{python}" "{program}" "$@"\n')
-    shop.chmod(0o755)
+    project_folder = _copy_helper("any")
+    shop_file = project_folder / "shop"
+    program_file = REPOSITORY / "tests" / "helpers" / "shop.py"
+    python_program = installed_txnsim().with_name(
+        "python"
+    )  # the program needs our client; this does not
+    shop_file.write_text(f'#!/bin/sh\nexec "{python_program}" "{program_file}" "$@"\n')
+    shop_file.chmod(0o755)
     run = {
         "ruby": (_tool("ruby", "Ruby 3"), "lost_marker.rb"),
         "php": (_tool("php", "PHP 8"), "lost_marker.php"),
@@ -156,8 +168,8 @@ def _steps_of_any() -> list[Step]:
         Step(
             f"any language: {name}",
             command,
-            project / "rust" if name == "rust" else project,
-            {"SHOP": str(shop)},
+            project_folder / "rust" if name == "rust" else project_folder,
+            {"SHOP": str(shop_file)},
         )
         for name, command in run.items()
     ]
@@ -173,22 +185,22 @@ LANGUAGES: Final[Mapping[str, Callable[[], list[Step]]]] = {
 
 def _copy_helper(file_name: str) -> Path:
     """The helper's sources where tools may write beside them, named after what they say."""
-    sources = HELPERS / file_name
-    target = CACHE / "helpers" / f"{file_name}-{_digest(sources)}"
+    sources_folder = HELPERS / file_name
+    target_path = CACHE / "helpers" / f"{file_name}-{_digest(sources_folder)}"
     return make_once(
-        target,
-        lambda new_folder: shutil.copytree(sources, new_folder, ignore=_NEVER_COPIED),
-        lock=CACHE / "helpers.lock",
+        target_path,
+        lambda new_folder: shutil.copytree(sources_folder, new_folder, ignore=_NEVER_COPIED),
+        lock_file=CACHE / "helpers.lock",
     )
 
 
 def _digest(folder: Path) -> str:
-    sha = hashlib.sha256()
+    running_hash = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
-        inside = file.relative_to(folder)
-        if file.is_file() and not {"target", "node_modules"} & set(inside.parts):
-            sha.update(str(inside).encode() + b"\0" + file.read_bytes() + b"\0")
-    return sha.hexdigest()[:12]
+        inside_path = file.relative_to(folder)
+        if file.is_file() and not {"target", "node_modules"} & set(inside_path.parts):
+            running_hash.update(str(inside_path).encode() + b"\0" + file.read_bytes() + b"\0")
+    return running_hash.hexdigest()[:12]
 
 
 def _tool(command: str, purpose: str) -> str:

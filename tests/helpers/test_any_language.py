@@ -29,7 +29,9 @@ def test_each_program_makes_the_five_calls() -> None:
     assert {(verb, path.replace("/lost/", "/{id}/")) for verb, path in calls} <= documented_calls
     programs = [*FOLDER.glob("*.*"), *FOLDER.glob("rust/src/*.rs")]
     texts = {
-        program.name: program.read_text("utf-8") for program in programs if program.suffix != ".md"
+        program_file.name: program_file.read_text("utf-8")
+        for program_file in programs
+        if program_file.suffix != ".md"
     }
     assert len(texts) == 5
     for name, text in texts.items():

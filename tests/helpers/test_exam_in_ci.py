@@ -26,16 +26,16 @@ FILES: Final = {"results.json", "report.html", "badge.svg", "badge.json"}
 def install_for_test(bin_folder: Path) -> None:
     """Put a ``txnsim`` where the scripts have installed one: this checkout, by this interpreter."""
     bin_folder.mkdir(parents=True)
-    program = bin_folder / "txnsim"
+    program_file = bin_folder / "txnsim"
     interpreter = shlex.quote(sys.executable)
-    program.write_text(f'#!/bin/sh\nexec {interpreter} -m txnsim "$@"\n')
-    program.chmod(0o755)
+    program_file.write_text(f'#!/bin/sh\nexec {interpreter} -m txnsim "$@"\n')
+    program_file.chmod(0o755)
 
 
-def run_script(script: str, folder: Path, variables: Mapping[str, str], *, shell: str) -> int:
+def run_script(script: str, folder: Path, variables: Mapping[str, str], *, shell_name: str) -> int:
     """Run one script as a runner does, which stops at the first command that fails."""
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
-    if shell == "sh":
+    if shell_name == "sh":
         command = ["sh", "-e", "-c", script]
     imports = [str(REPOSITORY / "sim"), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(imports), **variables}
@@ -67,7 +67,9 @@ def run_action(runner_folder: Path, **inputs: str) -> tuple[list[int], str]:
             for name, value in step["env"].items()
         }
         statuses.append(
-            run_script(step["run"], runner_folder, variables | step_variables, shell=step["shell"])
+            run_script(
+                step["run"], runner_folder, variables | step_variables, shell_name=step["shell"]
+            )
         )
     return statuses, (runner_folder / "output").read_text() if (
         runner_folder / "output"
@@ -100,10 +102,10 @@ def test_the_template_plays_the_exam_and_ends_with_its_status(tmp_path: Path) ->
     install_for_test(tmp_path / ".txnsim" / "bin")
     *_, make_folder, play = job["script"]
     variables = job["variables"] | {"TXNSIM_DRIVER": DRIVER, "TXNSIM_OPTIONS": OPTIONS}
-    assert run_script(f"{make_folder}\n{play}", tmp_path, variables, shell="sh") == 0
+    assert run_script(f"{make_folder}\n{play}", tmp_path, variables, shell_name="sh") == 0
     assert {path.name for path in (tmp_path / "txnsim-exam").iterdir()} >= FILES
     hangs = {**variables, "TXNSIM_DRIVER": "true"}
-    assert run_script(play, tmp_path, hangs, shell="sh") == 2
+    assert run_script(play, tmp_path, hangs, shell_name="sh") == 2
 
 
 @pytest.mark.nightly
@@ -114,10 +116,14 @@ def test_the_action_installs_txnsim_beside_the_tools_of_a_job(tmp_path: Path) ->
         "GITHUB_ACTION_PATH": str(FOLDER),
         "PYTHON": sys.executable,
     }
-    assert run_script(install_step["run"], tmp_path, variables, shell="bash") == 0
-    program = tmp_path / "txnsim" / "bin" / "txnsim"
+    assert run_script(install_step["run"], tmp_path, variables, shell_name="bash") == 0
+    program_file = tmp_path / "txnsim" / "bin" / "txnsim"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     finished_process = subprocess.run(
-        [program, "badge", "--help"], env=environment, capture_output=True, text=True, check=True
+        [program_file, "badge", "--help"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "--shields FILE" in finished_process.stdout

@@ -79,9 +79,9 @@ class Builder:
             self._step("build", self._build)
 
     def _build(self) -> None:
-        self.build_file(REPOSITORY / "Containerfile", context=REPOSITORY, name=IMAGE)
+        self.build_file(REPOSITORY / "Containerfile", context_folder=REPOSITORY, name=IMAGE)
 
-    def build_file(self, file: Path, *, context: Path, name: str) -> None:
+    def build_file(self, file: Path, *, context_folder: Path, name: str) -> None:
         """Make an image of a Containerfile.
 
         Raises:
@@ -89,7 +89,7 @@ class Builder:
         """
         # A health check is no part of the OCI format: it takes Docker's.
         build_options = ("bud", "--isolation", "chroot", "--pull-never", "--format", "docker")
-        self.ask("buildah", *build_options, "-f", str(file), "-t", name, str(context))
+        self.ask("buildah", *build_options, "-f", str(file), "-t", name, str(context_folder))
 
     def ask(self, tool: str, *arguments: str) -> str:
         """What a tool answers about this store.
@@ -167,9 +167,9 @@ def make_base() -> None:
     for file in (BUNDLE, PIP_SETTINGS):
         if (_ROOT / file).is_file():
             shutil.copyfile(_ROOT / file, root / file)
-    python = root / "usr" / "bin" / "python"
-    if not python.is_symlink():
-        python.symlink_to("python3")
+    python_program = root / "usr" / "bin" / "python"
+    if not python_program.is_symlink():
+        python_program.symlink_to("python3")
     partial_file = BASE.with_suffix(".partial")
     _run(["tar", "-C", str(root), "-c", "-f", str(partial_file), "."])
     partial_file.replace(BASE)

@@ -65,10 +65,10 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 
 def checkout() -> Image:
     """This repository as it stands, without any image: ``python`` is the one that runs us."""
-    python = Path(sys.executable).parent
+    python_program = Path(sys.executable).parent
     return Image(
         environment=(
-            f"PATH={python}:/usr/sbin:/usr/bin:/sbin:/bin",
+            f"PATH={python_program}:/usr/sbin:/usr/bin:/sbin:/bin",
             f"PYTHONPATH={REPOSITORY / 'sim'}",
             "HOME=/tmp",
         ),
@@ -215,10 +215,12 @@ class Container:
             except OSError:
                 return  # nothing listens there yet: as a client of Docker's proxy sees it
             with inner:
-                back = threading.Thread(target=_pump, args=(inner, outer_socket), daemon=True)
-                back.start()
+                back_thread = threading.Thread(
+                    target=_pump, args=(inner, outer_socket), daemon=True
+                )
+                back_thread.start()
                 _pump(outer_socket, inner)
-                back.join()
+                back_thread.join()
 
     def unpack(self, path: str, archive: bytes) -> None:
         """Unpack a tar archive inside."""
@@ -229,18 +231,18 @@ class Container:
                     continue
                 content = tar.extractfile(member)
                 assert content is not None
-                target = root / path.lstrip("/") / member.name.lstrip("/")
+                target_path = root / path.lstrip("/") / member.name.lstrip("/")
                 # Whole or not at all: somebody waits for it inside.
-                partial_file = target.with_name(target.name + ".partial")
+                partial_file = target_path.with_name(target_path.name + ".partial")
                 partial_file.write_bytes(content.read())
                 partial_file.chmod(member.mode or 0o644)
-                partial_file.replace(target)
+                partial_file.replace(target_path)
 
     def execute(self, command: Sequence[str]) -> tuple[int, bytes]:
         """Run a command inside, as the container's user: its status, and what it printed."""
-        user, _, group = (self.image.user or "0:0").partition(":")
+        user_name, _, group = (self.image.user or "0:0").partition(":")
         enter = ("nsenter", "--target", str(self._inside), "--net", "--mount", "--pid", "--root")
-        enter_command = (*enter, "--wd", "--setuid", user, "--setgid", group)
+        enter_command = (*enter, "--wd", "--setuid", user_name, "--setgid", group)
         finished_process = subprocess.run(
             [*enter_command, *command],
             stdin=subprocess.DEVNULL,
@@ -358,11 +360,11 @@ class _Handler(BaseHTTPRequestHandler):
         query = {
             parameter_name: values[-1] for parameter_name, values in parse_qs(split.query).items()
         }
-        for method, pattern, answer in _ROUTES:
+        for method, pattern, make_answer in _ROUTES:
             match = re.fullmatch(pattern, path)
             if match and self.command in method.split():
                 try:
-                    status, content = answer(self.engine(), match.groups(), query, body)
+                    status, content = make_answer(self.engine(), match.groups(), query, body)
                 except KeyError:
                     status, content = 404, {"message": f"no such thing: {path}"}
                 except EngineError as failure:
@@ -559,13 +561,13 @@ def _become(telling: int) -> None:
     for kind, path in (("tmpfs", tmp), ("proc", root / "proc")):
         subprocess.run(["mount", "-t", kind, kind, str(path)], check=True)
     tmp.chmod(0o1777)
-    for path, descriptor in zip(hidden_paths, descriptors, strict=True):
+    for path, descriptor_number in zip(hidden_paths, descriptors, strict=True):
         path.mkdir(parents=True, exist_ok=True)
         # By its descriptor: its name leads into the new /tmp by now.
-        source = f"/proc/self/fd/{descriptor}"
+        source = f"/proc/self/fd/{descriptor_number}"
         bind = ("mount", "--no-canonicalize", "--bind", source, str(path))
-        subprocess.run(bind, check=True, pass_fds=(descriptor,))
-        os.close(descriptor)
+        subprocess.run(bind, check=True, pass_fds=(descriptor_number,))
+        os.close(descriptor_number)
     if root != _ROOT:
         subprocess.run(["mount", "--rbind", "/dev", str(root / "dev")], check=True)
         os.chroot(root)

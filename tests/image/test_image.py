@@ -73,7 +73,7 @@ def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Runn
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
         )
-    pid = None
+    server_pid = None
     try:
         deadline_s = time.monotonic() + READY_SECONDS
         while not (
@@ -87,18 +87,18 @@ def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Runn
                 raise AssertionError(output.read_text())
             time.sleep(0.05)
         facts = json.loads(printed_lines[0])
-        pid = int(facts["pid"])
+        server_pid = int(facts["pid"])
         yield RunningContainer(
-            facts["bootstrap"], int(facts["http"].rpartition(":")[2]), process, pid
+            facts["bootstrap"], int(facts["http"].rpartition(":")[2]), process, server_pid
         )
     finally:
-        for process_id in (pid, process.pid):
+        for process_id in (server_pid, process.pid):
             if process_id is not None and process.poll() is None:
                 os.kill(process_id, signal.SIGKILL)
         process.wait()
 
 
-def in_chroot(image: Image, *arguments: str, user: str | None = None, http: int) -> list[str]:
+def in_chroot(image: Image, *arguments: str, user_name: str | None = None, http: int) -> list[str]:
     """The command that an engine would run: the entry point, with variables and arguments."""
     environment = {"TXNSIM_PORT": "0", "TXNSIM_HTTP_PORT": str(http), "TXNSIM_TOKEN": TOKEN}
     environment["TXNSIM_ADVERTISED_HOST"] = "127.0.0.1"
@@ -107,7 +107,7 @@ def in_chroot(image: Image, *arguments: str, user: str | None = None, http: int)
         for name, variable_value in environment.items()
         for argument in ("-e", f"{name}={variable_value}")
     ]
-    user_option = () if user is None else ("--user", user)
+    user_option = () if user_name is None else ("--user", user_name)
     run = image.builder.words(
         "run", "--isolation", "chroot", *user_option, *options, image.container
     )
@@ -146,7 +146,7 @@ def health(image: Image, port: int) -> subprocess.CompletedProcess[str]:
 
 
 async def test_an_arbitrary_user_will_do(image: Image, tmp_path: Path) -> None:
-    command = in_chroot(image, *entry_point(image), user=ANYBODY, http=free_port())
+    command = in_chroot(image, *entry_point(image), user_name=ANYBODY, http=free_port())
     with serving(image, command, tmp_path / "output") as server:
         assert os.stat(f"/proc/{server.pid}").st_uid == 12345
         await commit_something(server.bootstrap)
@@ -202,39 +202,43 @@ async def test_a_driver_outside_sits_the_exam_over_tcp(image: Image) -> None:
     """docs/exam.md: the exam runs in the container, and the library where its driver listens."""
     program = [sys.executable, str(REPOSITORY / "helpers" / "exam" / "kafka_python_driver.py")]
 
-    async def drive(commands: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+    async def drive(
+        command_reader: asyncio.StreamReader, answer_writer: asyncio.StreamWriter
+    ) -> None:
         pipe = asyncio.subprocess.PIPE
-        driver = await asyncio.create_subprocess_exec(*program, stdin=pipe, stdout=pipe)
-        assert driver.stdin is not None
-        assert driver.stdout is not None
-        while line := await commands.readline():
-            driver.stdin.write(line)
-            answers.write(await driver.stdout.readline())
-        driver.kill()
-        await driver.wait()
-        answers.close()
+        driver_process = await asyncio.create_subprocess_exec(*program, stdin=pipe, stdout=pipe)
+        assert driver_process.stdin is not None
+        assert driver_process.stdout is not None
+        while line := await command_reader.readline():
+            driver_process.stdin.write(line)
+            answer_writer.write(await driver_process.stdout.readline())
+        driver_process.kill()
+        await driver_process.wait()
+        answer_writer.close()
 
     async with await asyncio.start_server(drive, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         arguments = ("txnsim", "exam", "run", "--driver", f"tcp://127.0.0.1:{port}", "--json")
         only = ("--only", "fenced-by-newer", "--only", "reads-overlapping")
         command = in_chroot(image, *arguments, *only, "--transaction-version", "2", http=0)
-        exam = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        output, _ = await exam.communicate()
+        exam_process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await exam_process.communicate()
     results = json.loads(output)
     assert results["library"] == "kafka-python"
     assert [result["outcome"] for result in results["results"]] == ["passed", "passed"]
-    assert exam.returncode == 0
+    assert exam_process.returncode == 0
 
 
 def test_a_driver_inside_sits_the_exam(image: Image, tmp_path: Path) -> None:
     """docs/exam.md: an image of one's own on top of this one, word by word but for the library."""
-    page = (REPOSITORY / "docs" / "exam.md").read_text()
-    (example,) = re.findall(r"^FROM txnsim\n.*?(?=^```)", page, re.MULTILINE | re.DOTALL)
+    page_text = (REPOSITORY / "docs" / "exam.md").read_text()
+    (example,) = re.findall(r"^FROM txnsim\n.*?(?=^```)", page_text, re.MULTILINE | re.DOTALL)
     file, image_name = tmp_path / "Containerfile", "localhost/exam:latest"
     example_text = example.replace("my-library", "kafka-python")
     file.write_text(example_text.replace("my_driver.py", "kafka_python_driver.py"))
-    image.builder.build_file(file, context=REPOSITORY / "helpers" / "exam", name=image_name)
+    image.builder.build_file(file, context_folder=REPOSITORY / "helpers" / "exam", name=image_name)
     inspection = json.loads(image.builder.ask("buildah", "inspect", "--type", "image", image_name))
     config = inspection["Docker"]["config"]
     assert config["User"] == "65534:65534"

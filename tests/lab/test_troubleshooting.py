@@ -192,24 +192,24 @@ def test_a_word_of_any_text_means_none(text: str) -> None:
 
 
 def test_a_misspelt_name_has_the_nearest_sections() -> None:
-    finding = find_sections("PRODUCER_FENCD", SECTIONS)
-    assert [section.title for section in finding.nearest] == [FENCED]
-    assert finding.error is None
+    section_match = find_sections("PRODUCER_FENCD", SECTIONS)
+    assert [section.title for section in section_match.nearest] == [FENCED]
+    assert section_match.error is None
 
 
 def test_an_error_of_kafka_without_a_section_is_named() -> None:
-    finding = find_sections("29", SECTIONS)
-    assert (finding.sections, finding.error) == ((), "TOPIC_AUTHORIZATION_FAILED")
+    section_match = find_sections("29", SECTIONS)
+    assert (section_match.sections, section_match.error) == ((), "TOPIC_AUTHORIZATION_FAILED")
 
 
 def test_the_page_lies_beside_the_package_in_a_wheel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert page_file().as_posix().endswith("docs/troubleshooting.md")
-    package = tmp_path / "site-packages" / "txnsim_lab"
-    package.mkdir(parents=True)
-    monkeypatch.setattr(txnsim_lab, "__file__", str(package / "__init__.py"))
+    package_folder = tmp_path / "site-packages" / "txnsim_lab"
+    package_folder.mkdir(parents=True)
+    monkeypatch.setattr(txnsim_lab, "__file__", str(package_folder / "__init__.py"))
     with pytest.raises(ConfigError, match="incomplete"):
         page_file()
-    (package / "troubleshooting.md").write_text(PAGE, "utf-8")
-    assert page_file() == package / "troubleshooting.md"
+    (package_folder / "troubleshooting.md").write_text(PAGE, "utf-8")
+    assert page_file() == package_folder / "troubleshooting.md"

@@ -62,8 +62,8 @@ class ForkedProcesses:
                     waiting_jobs.clear()
                 while waiting_jobs and len(running_jobs) < self._workers:
                     index = waiting_jobs.pop()
-                    job, seconds_max = jobs[index]
-                    process_id = self._fork(job, self._result_path(index))
+                    do_job, seconds_max = jobs[index]
+                    process_id = self._fork(do_job, self._result_path(index))
                     kill_at_s = time.monotonic() + seconds_max
                     running_jobs[os.pidfd_open(process_id)] = (process_id, index, kill_at_s)
                 ended_fds, _, _ = select.select(list(running_jobs), [], [], _LOOK_EVERY_S)
@@ -92,18 +92,18 @@ class ForkedProcesses:
         path.unlink()
         return result
 
-    def _fork(self, job: Callable[[Path], None], result_file: Path) -> int:
+    def _fork(self, do_job: Callable[[Path], None], result_file: Path) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         process_id = os.fork()
         if process_id == 0:
-            _do_and_end(job, result_file)
+            _do_and_end(do_job, result_file)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.setpgid(process_id, process_id)  # the child does so too, and either may be first
         return process_id
 
 
-def _do_and_end(job: Callable[[Path], None], result_file: Path) -> NoReturn:
+def _do_and_end(do_job: Callable[[Path], None], result_file: Path) -> NoReturn:
     """The life of a forked process. It never returns to what its parent was doing."""
     status = 1
     try:
@@ -116,9 +116,9 @@ def _do_and_end(job: Callable[[Path], None], result_file: Path) -> NoReturn:
         used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         _, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (used_bytes + MEMORY_MAX_BYTES, hard_limit))
-        partial_result = result_file.with_suffix(".partial")
-        job(partial_result)
-        partial_result.rename(result_file)
+        partial_result_file = result_file.with_suffix(".partial")
+        do_job(partial_result_file)
+        partial_result_file.rename(result_file)
         status = 0
     finally:
         os._exit(status)

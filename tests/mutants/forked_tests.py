@@ -153,9 +153,9 @@ class ForkedTests:
             )
             for mutant in runs
         ]
-        for index, result, signalled in self._processes.run(jobs, until_s=until_s):
+        for index, result, was_signalled in self._processes.run(jobs, until_s=until_s):
             if result is None:
-                by = KILLED_BY_TIMEOUT if signalled else "a process that broke down"
+                by = KILLED_BY_TIMEOUT if was_signalled else "a process that broke down"
                 yield index, MutantOutcome(killed_by=by)
             else:
                 yield index, MutantOutcome(**result)
@@ -292,14 +292,16 @@ def with_collected_tests(
         phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    plugin = CollectedTests(is_wanted, use)
+    collected_tests = CollectedTests(is_wanted, use)
     sys.dont_write_bytecode = True
-    with tempfile.TemporaryDirectory(prefix="txnsim-mutants-") as folder:
+    with tempfile.TemporaryDirectory(prefix="txnsim-mutants-") as folder_path:
         options = ("-q", "--no-header", "--no-summary", "-p", "no:cacheprovider")
         # What draws mutants has imported the product and its tests before.
         warnings = ("pytest.PytestAssertRewriteWarning", "hypothesis.errors.HypothesisWarning")
         imported_before = [option for name in warnings for option in ("-W", f"ignore::{name}")]
         pytest_options = ("--randomly-dont-reorganize", "-p", "no:xdist", "-p", "no:cov", "-s")
-        base = (f"--basetemp={folder}/tests", f"--hypothesis-profile={PROFILE}", "-m", markers)
-        pytest.main([*options, *imported_before, *pytest_options, *base, *paths], plugins=[plugin])
-    return plugin.status
+        base = (f"--basetemp={folder_path}/tests", f"--hypothesis-profile={PROFILE}", "-m", markers)
+        pytest.main(
+            [*options, *imported_before, *pytest_options, *base, *paths], plugins=[collected_tests]
+        )
+    return collected_tests.status

@@ -173,22 +173,22 @@ class MutableModule:
         running = running_functions(self.module, mutation.function_name)
         _put(mutation.holder, mutation.key, mutation.replacement)
         try:
-            compiled = compile(ast.fix_missing_locations(self._tree), str(self.path), "exec")
+            compiled_code = compile(ast.fix_missing_locations(self._tree), str(self.path), "exec")
         except (SyntaxError, ValueError) as error:
             raise NotMutableError(str(error)) from error
         node = self._nodes[mutation.function_name]
         first_line = min([node.lineno, *(mark.lineno for mark in node.decorator_list)])
         codes = [
             code
-            for code in _codes(compiled)
+            for code in _codes(compiled_code)
             if code.co_qualname == mutation.function_name and code.co_firstlineno == first_line
         ]
-        targets = [
+        target_functions = [
             function for function in running if function.__code__.co_firstlineno == first_line
         ]
-        if not codes or not targets:
+        if not codes or not target_functions:
             raise NotMutableError(f"{mutation.function} is not there when the program runs")
-        for function in targets:
+        for function in target_functions:
             try:
                 function.__code__ = codes[0]
             except ValueError as error:
@@ -219,11 +219,11 @@ def deciding_lines(function: FunctionNode, rule_id: str) -> set[int]:
     """
     lines: set[int] = set()
     for node in ast.walk(function):
-        conditions: list[ast.AST] = [node.test] if isinstance(node, ast.If) else []
+        condition_nodes: list[ast.AST] = [node.test] if isinstance(node, ast.If) else []
         for statement in _direct_statements(node):
             if not _has_text(statement, rule_id):
                 continue
-            for part in (statement, *conditions):
+            for part in (statement, *condition_nodes):
                 lines |= set(range(part.lineno, (part.end_lineno or part.lineno) + 1))  # type: ignore[attr-defined]
     return lines
 
@@ -380,8 +380,8 @@ def _left_out(node: ast.AST) -> Iterator[Change]:
                 isinstance(statement, (ast.Return, ast.Continue, ast.Break))
                 and isinstance(node, ast.If)
             ):
-                replacement = ast.copy_location(ast.Pass(), statement)
-                yield "statement", statement, statements, index, replacement
+                pass_action = ast.copy_location(ast.Pass(), statement)
+                yield "statement", statement, statements, index, pass_action
 
 
 def _has_effect(statement: ast.AST) -> bool:
@@ -416,16 +416,17 @@ def _is_switched(
     node: ast.AST, parent: ast.AST, statement: ast.AST, switch_names: frozenset[str]
 ) -> bool:
     """Whether a condition of which a switch of releases is an operand has the node."""
-    conditions = [node, parent]
+    condition_nodes = [node, parent]
     if isinstance(statement, (ast.If, ast.While)) and not isinstance(node, ast.stmt):
-        conditions.append(statement.test)
-    operands: list[ast.AST] = []
-    for condition in conditions:
+        condition_nodes.append(statement.test)
+    operand_nodes: list[ast.AST] = []
+    for condition in condition_nodes:
         if isinstance(condition, (ast.If, ast.IfExp)):
             condition = condition.test
-        operands += condition.values if isinstance(condition, ast.BoolOp) else [condition]
+        operand_nodes += condition.values if isinstance(condition, ast.BoolOp) else [condition]
     return any(
-        isinstance(operand, ast.expr) and _is_switch(operand, switch_names) for operand in operands
+        isinstance(operand, ast.expr) and _is_switch(operand, switch_names)
+        for operand in operand_nodes
     )
 
 
@@ -461,5 +462,5 @@ def _line_last(node: ast.AST, shown_node: ast.expr | ast.stmt | ast.keyword) -> 
 
 def _text(node: ast.AST) -> str:
     """The text of a node in one line; of a statement with a body, its head."""
-    head = ast.unparse(ast.fix_missing_locations(node)).partition("\n")[0]
-    return head if len(head) <= _TEXT_MAX else f"{head[:_TEXT_MAX]}…"
+    head_text = ast.unparse(ast.fix_missing_locations(node)).partition("\n")[0]
+    return head_text if len(head_text) <= _TEXT_MAX else f"{head_text[:_TEXT_MAX]}…"

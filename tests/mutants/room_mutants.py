@@ -107,8 +107,8 @@ def draw_mutations(
 
 def modules_of(room: str) -> list[str]:
     """The names of a room's modules, sorted."""
-    package = import_module(f"txnsim.{room}")
-    walked = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    package_module = import_module(f"txnsim.{room}")
+    walked = pkgutil.walk_packages(package_module.__path__, f"{package_module.__name__}.")
     return sorted(module.name for module in walked if not module.ispkg)
 
 

@@ -126,8 +126,8 @@ def _tests_elsewhere(elsewhere_proof: ProofElsewhere) -> Iterator[str]:
     if elsewhere_proof.test:
         yield elsewhere_proof.test
     for proof in elsewhere_proof.recorded:
-        folder, _, kind = proof.file.rpartition("/")
-        if folder == "security":
+        folder_path, _, kind = proof.file.rpartition("/")
+        if folder_path == "security":
             for question in proof.asked:
                 yield f"{SECURITY}::{SECURITY_TEST}[{kind}-{question}]"
         else:
@@ -198,8 +198,8 @@ class RuleCampaign:
             findings += self._unmoved_rules()
         else:
             print(f"time is up: {len(mutants) - tried_count} mutations are left")
-        for finding in findings:
-            print(finding)
+        for finding_text in findings:
+            print(finding_text)
         killed = tried_count - len(survivors)
         print(f"{killed} of {tried_count} mutations are noticed; {len(survivors)} survive")
         return 1 if survivors or findings else 0

@@ -95,16 +95,18 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MutableM
     sys.modules.pop("mutants_sample", None)
 
 
-def mutations(sample: MutableModule, function_name: str) -> list[tuple[str, str, str]]:
+def mutations(module_sample: MutableModule, function_name: str) -> list[tuple[str, str, str]]:
     return [
         (mutation.kind, mutation.before, mutation.after)
-        for mutation in sample.mutations(function_name)
+        for mutation in module_sample.mutations(function_name)
     ]
 
 
-def find_mutation(sample: MutableModule, function_name: str, text_after: str) -> Mutation:
+def find_mutation(module_sample: MutableModule, function_name: str, text_after: str) -> Mutation:
     (mutation,) = (
-        mutation for mutation in sample.mutations(function_name) if mutation.after == text_after
+        mutation
+        for mutation in module_sample.mutations(function_name)
+        if mutation.after == text_after
     )
     return mutation
 
@@ -257,15 +259,15 @@ def test_rules_are_chosen_by_id_or_title() -> None:
 
 
 def test_a_rule_names_plays_tests_or_transcripts() -> None:
-    (strictly,) = choose_rules(["timeout.strictly"])
-    assert list(showing_tests(strictly)) == [
+    (strict_rule,) = choose_rules(["timeout.strictly"])
+    assert list(showing_tests(strict_rule)) == [
         "tests/broker/txn/test_machine.py::test_a_transaction_lives_for_all_of_its_timeout"
     ]
-    (unauthorized,) = choose_rules(["init.unauthorized"])
+    (unauthorized_rule,) = choose_rules(["init.unauthorized"])
     assert (
         "tests/conformance/test_security.py::test_the_answer_is_that_of_apache_kafka"
         "[denied-InitProducerId v0 without any right]"
-    ) in showing_tests(unauthorized)
+    ) in showing_tests(unauthorized_rule)
     (idle_rule,) = choose_rules(["timeout.idle"])
     plays, *case_plays = showing_tests(idle_rule)
     assert plays.partition("::")[0] == "tests/conformance/test_recorded_play.py"
@@ -275,8 +277,8 @@ def test_a_rule_names_plays_tests_or_transcripts() -> None:
 
 @pytest.mark.costly
 def test_a_rule_that_is_held_is_reported_as_held_and_no_file_changes() -> None:
-    source = ROOT / "sim/txnsim/txn/machine_init.py"
-    text_before = source.read_bytes()
+    source_path = ROOT / "sim/txnsim/txn/machine_init.py"
+    text_before = source_path.read_bytes()
     command = [sys.executable, "-m", "tests.mutants", "rules", "--rules", "init.two-phase-off"]
     finished_process = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False
@@ -284,7 +286,7 @@ def test_a_rule_that_is_held_is_reported_as_held_and_no_file_changes() -> None:
     assert "mutations are noticed" in finished_process.stdout, (
         finished_process.stdout + finished_process.stderr
     )
-    assert source.read_bytes() == text_before
+    assert source_path.read_bytes() == text_before
 
 
 # room_mutants

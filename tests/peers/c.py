@@ -121,9 +121,9 @@ def _ask_cluster(
     """Run tests against one cluster, one by one or some at a time."""
     build = _build_once()
     with contextlib.ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
-        bootstrap = stack.enter_context(_three_brokers(target, work))
-        config = work / "test.conf"
+        work_folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
+        bootstrap = stack.enter_context(_three_brokers(target, work_folder))
+        config = work_folder / "test.conf"
         config.write_text(f"metadata.broker.list={bootstrap}\ntest.timeout.multiplier=2\n")
         environment = {
             **os.environ,
@@ -133,11 +133,13 @@ def _ask_cluster(
             "TEST_KAFKA_VERSION": KAFKA_VERSION,
         }
         with ThreadPoolExecutor(side_by_side) as pool:
-            yield from pool.map(partial(_run, build, environment, work), test_names or tests)
+            yield from pool.map(partial(_run, build, environment, work_folder), test_names or tests)
 
 
-def _run(build: _Build, environment: Mapping[str, str], work: Path, test: str) -> PeerOutcome:
-    report = work / f"{test}.json"
+def _run(
+    build: _Build, environment: Mapping[str, str], work_folder: Path, test: str
+) -> PeerOutcome:
+    report_file = work_folder / f"{test}.json"
     number = test.partition("_")[0]
     # Not in quick mode (-Q): there most tests leave out all of their parts and count as passed.
     command = [str(build.tests / "test-runner"), "-p1", "-L"]
@@ -145,7 +147,7 @@ def _run(build: _Build, environment: Mapping[str, str], work: Path, test: str) -
         process = subprocess.run(
             command,
             cwd=build.tests,
-            env={**environment, "TESTS": number, "TEST_REPORT": str(report)},
+            env={**environment, "TESTS": number, "TEST_REPORT": str(report_file)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -158,9 +160,9 @@ def _run(build: _Build, environment: Mapping[str, str], work: Path, test: str) -
         return PeerOutcome(test, PeerResult.FAILED, f"no end in {_TIMEOUT_S:.0f} s")
     failures = _FAILURE.findall(process.stdout)
     failure = failures[0].strip()[:_TOLD_MAX] if failures else ""
-    if not report.exists():
+    if not report_file.exists():
         return PeerOutcome(test, PeerResult.FAILED, failure or f"ended with {process.returncode}")
-    entry = json.loads(report.read_text("utf-8"))["tests"].get(test)
+    entry = json.loads(report_file.read_text("utf-8"))["tests"].get(test)
     if entry is None:
         raise PeerError(f"no test {test} in librdkafka {_LIBRARY}")
     result = _STATES.get(entry["state"], PeerResult.FAILED)
@@ -172,12 +174,12 @@ def _run(build: _Build, environment: Mapping[str, str], work: Path, test: str) -
 
 
 @contextlib.contextmanager
-def _three_brokers(target: PeerTarget, work: Path) -> Iterator[str]:
+def _three_brokers(target: PeerTarget, work_folder: Path) -> Iterator[str]:
     if target is PeerTarget.APACHE:
         with ApacheKafka(brokers=3, properties=_SETTINGS, jvm_options=("-Xmx512m",)) as kafka:
             yield kafka.bootstrap
         return
-    config = work / "server.properties"
+    config = work_folder / "server.properties"
     config.write_text(
         "".join(
             f"{setting_name}={setting_value}\n" for setting_name, setting_value in _SETTINGS.items()
@@ -193,7 +195,7 @@ def _three_brokers(target: PeerTarget, work: Path) -> Iterator[str]:
 def _build_once() -> _Build:
     """The folders of librdkafka's tests and of their runner, built on first use."""
     home = _PEERS / f"librdkafka-{_LIBRARY}-npm-{_PACKAGE_VERSION}-zstd"
-    make_once(home, _make, lock=_PEERS / "librdkafka.lock")
+    make_once(home, _make, lock_file=_PEERS / "librdkafka.lock")
     return _Build(home / "package" / "deps" / "librdkafka" / "tests", home / "kafka")
 
 
@@ -207,22 +209,28 @@ def _make(new_folder: Path) -> None:
 
 def _unpack(directory: Path) -> None:
     _run_command([_tool("npm"), "pack", "--silent", f"{_PACKAGE}@{_PACKAGE_VERSION}"], directory)
-    (archive,) = directory.glob("*.tgz")
-    with tarfile.open(archive) as members:
-        members.extractall(directory, filter="data")
+    (archive_file,) = directory.glob("*.tgz")
+    with tarfile.open(archive_file) as tar_file:
+        tar_file.extractall(directory, filter="data")
 
 
-def _build(sources: Path, headers: Path) -> None:
+def _build(sources_folder: Path, headers: Path) -> None:
     # npm has taken the scripts' right to be executed.
-    for script in (sources / "lds-gen.py", sources / "tests" / "java" / "run-class.sh"):
-        script.chmod(0o755)
+    for script_file in (
+        sources_folder / "lds-gen.py",
+        sources_folder / "tests" / "java" / "run-class.sh",
+    ):
+        script_file.chmod(0o755)
     zstd = _zstd()
-    (library,) = zstd.glob("usr/lib/*/libzstd.a")
-    path_options = f"--CPPFLAGS=-I{headers} -I{zstd}/usr/include", f"--LDFLAGS=-L{library.parent}"
-    _run_command([_tool("bash"), "configure", *_CONFIGURE, *path_options], sources)
+    (library_folder,) = zstd.glob("usr/lib/*/libzstd.a")
+    path_options = (
+        f"--CPPFLAGS=-I{headers} -I{zstd}/usr/include",
+        f"--LDFLAGS=-L{library_folder.parent}",
+    )
+    _run_command([_tool("bash"), "configure", *_CONFIGURE, *path_options], sources_folder)
     jobs = f"-j{os.cpu_count() or 1}"
     for directory, goal in _TARGETS:
-        _run_command([_tool("make"), jobs, "-C", directory, goal], sources)
+        _run_command([_tool("make"), jobs, "-C", directory, goal], sources_folder)
 
 
 def _zstd() -> Path:
@@ -234,8 +242,8 @@ def _zstd() -> Path:
 
 def _write_tools(directory: Path) -> None:
     """The few scripts of a distribution that tests call, for the jars from Maven."""
-    scripts = directory / "bin"
-    scripts.mkdir(parents=True)
+    scripts_folder = directory / "bin"
+    scripts_folder.mkdir(parents=True)
     (directory / "libs").symlink_to(kafka_libs())
     programs = {
         "kafka-run-class.sh": "",
@@ -244,13 +252,13 @@ def _write_tools(directory: Path) -> None:
         "kafka-configs.sh": "org.apache.kafka.tools.ConfigCommand",
     }
     for program_name, program in programs.items():
-        script = scripts / program_name
-        script.write_text(
+        script_file = scripts_folder / program_name
+        script_file.write_text(
             "#!/bin/sh\n"
             'libs="$(dirname "$0")/../libs/*"\n'
             f'exec java -Xmx256m -cp "$CLASSPATH:$libs" {program} "$@"\n'
         )
-        script.chmod(0o755)
+        script_file.chmod(0o755)
 
 
 def _tool(command: str) -> str:

@@ -103,8 +103,8 @@ def write_docker(directory: Path) -> None:
     Raises:
         ApacheKafkaError: Kafka's jars or Java can't be had.
     """
-    module = f"{shlex.quote(sys.executable)} -m tests.peers.compose"
-    _script(directory / "docker", f"PYTHONPATH={shlex.quote(str(REPOSITORY))} exec {module}")
+    module_name = f"{shlex.quote(sys.executable)} -m tests.peers.compose"
+    _script(directory / "docker", f"PYTHONPATH={shlex.quote(str(REPOSITORY))} exec {module_name}")
     options = ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
     java = shlex.join(java_command(kafka_libs(), options=options))
     for tool_name, main_class in _TOOLS.items():

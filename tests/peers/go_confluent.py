@@ -35,28 +35,30 @@ _SETTINGS: Final = {
 
 
 def _confluent(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOutcome]:
-    module = MODULE.directory()
-    binary = compile_tests(f"confluent-kafka-go-{MODULE.version}", "./kafka", directory=module)
+    module_file = MODULE.directory()
+    binary_file = compile_tests(
+        f"confluent-kafka-go-{MODULE.version}", "./kafka", directory=module_file
+    )
     chosen_tests = test_names or [
-        *names_with(module / "kafka", "txn_integration_test.go"),
+        *names_with(module_file / "kafka", "txn_integration_test.go"),
         *methods(
-            module / "kafka",
+            module_file / "kafka",
             "integration_test.go",
             "IntegrationTestSuite",
             parent="TestIntegration",
         ),
     ]
     with tempfile.TemporaryDirectory(prefix="txnsim-peer-") as directory:
-        work = Path(directory)
-        with _broker(target, work) as (plain_address, sasl):
-            _write_config(work, plain_address, sasl)
+        work_folder = Path(directory)
+        with _broker(target, work_folder) as (plain_address, sasl_address):
+            _write_config(work_folder, plain_address, sasl_address)
             yield from run_tests(
-                binary, chosen_tests, directory=work, environment=os.environ, minutes=20
+                binary_file, chosen_tests, directory=work_folder, environment=os.environ, minutes=20
             )
 
 
 @contextlib.contextmanager
-def _broker(target: PeerTarget, work: Path) -> Iterator[tuple[str, str]]:
+def _broker(target: PeerTarget, work_folder: Path) -> Iterator[tuple[str, str]]:
     """Run a broker. Yields its plain address, and the address that requires a password."""
     listeners = plain_users({_USER: _PASSWORD})
     properties = {**_SETTINGS, **listeners.properties}
@@ -73,7 +75,7 @@ def _broker(target: PeerTarget, work: Path) -> Iterator[tuple[str, str]]:
     properties["listener.security.protocol.map"] = ",".join(
         f"{protocol_name}:{protocol}" for protocol_name, protocol in protocols.items()
     )
-    config = work / "server.properties"
+    config = work_folder / "server.properties"
     config.write_text(
         "".join(
             f"{property_name}={property_value}\n"
@@ -84,11 +86,11 @@ def _broker(target: PeerTarget, work: Path) -> Iterator[tuple[str, str]]:
         yield server.bootstrap, server.ready["security"]["bootstrap"]["SASL"]
 
 
-def _write_config(work: Path, plain_address: str, sasl: str) -> None:
+def _write_config(work_folder: Path, plain_address: str, sasl_address: str) -> None:
     """Write the tests' config into their working directory, where they look for it."""
     config = {
         "Brokers": plain_address,
-        "BrokersSasl": sasl,
+        "BrokersSasl": sasl_address,
         "SaslUsername": _USER,
         "SaslPassword": _PASSWORD,
         "SaslMechanism": "PLAIN",
@@ -98,7 +100,7 @@ def _write_config(work: Path, plain_address: str, sasl: str) -> None:
         "PerfMsgSize": 100,
         "Config": ["api.version.request=true"],
     }
-    (work / "testconf.json").write_text(json.dumps(config))
+    (work_folder / "testconf.json").write_text(json.dumps(config))
 
 
 _REASONS: Final[Mapping[str, str]] = {

@@ -29,15 +29,15 @@ _MARKS: Final = (
 
 
 def _franz_go(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOutcome]:
-    package = MODULE.directory() / "pkg" / "kgo"
-    binary = compile_tests(f"kgo-{MODULE.version}", "./pkg/kgo", directory=MODULE.directory())
-    chosen_tests = test_names or names_with(package, "*_test.go", marks=_MARKS)
+    package_folder = MODULE.directory() / "pkg" / "kgo"
+    binary_file = compile_tests(f"kgo-{MODULE.version}", "./pkg/kgo", directory=MODULE.directory())
+    chosen_tests = test_names or names_with(package_folder, "*_test.go", marks=_MARKS)
     with _three_brokers(target) as environment:
         environment |= {"KGO_TEST_RECORDS": _RECORDS, "KGO_LOG_LEVEL": "none"}
         # The next transaction begins while the markers of the last one are on their way.
         environment |= {"KGO_TEST_UNSAFE": "1"}
         yield from run_tests(
-            binary, chosen_tests, directory=package, environment=environment, minutes=20
+            binary_file, chosen_tests, directory=package_folder, environment=environment, minutes=20
         )
 
 

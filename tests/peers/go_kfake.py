@@ -21,7 +21,7 @@ from tests.support.apache_kafka import REPOSITORY, make_once
 
 _SHIM: Final = Path(__file__).with_name("go_sources") / "kfake"
 
-MODULE: Final = required_module("github.com/twmb/franz-go/pkg/kfake", by=_SHIM / "origin.mod")
+MODULE: Final = required_module("github.com/twmb/franz-go/pkg/kfake", by_path=_SHIM / "origin.mod")
 
 
 _TRANSACTION_TESTS: Final = (
@@ -63,15 +63,15 @@ def _transaction_tests(target: PeerTarget, test_names: Sequence[str]) -> Iterato
 def _ask_package(
     package: str, target: PeerTarget, test_names: Sequence[str]
 ) -> Iterator[PeerOutcome]:
-    module = _with_shim()
-    name = f"{module.name}-{package.strip('.')}".rstrip("-")
-    binary = compile_tests(name, f"./{package}", directory=module)
+    module_file = _with_shim()
+    name = f"{module_file.name}-{package.strip('.')}".rstrip("-")
+    binary_file = compile_tests(name, f"./{package}", directory=module_file)
     broker = f"{sys.executable} -m tests.peers.broker --target {target}"
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TXNSIM_PEER_BROKER": broker}
     yield from run_tests(
-        binary,
+        binary_file,
         test_names,
-        directory=module / package,
+        directory=module_file / package,
         environment=environment,
         minutes=20,
         parallel=2 if target is PeerTarget.TXNSIM else 1,
@@ -83,20 +83,20 @@ def _with_shim() -> Path:
     own_files = [file for file in sorted(_SHIM.iterdir()) if file.suffix in {".go", ".mod", ".sum"}]
     parts = [*(file.read_bytes() for file in own_files), " ".join(_TRANSACTION_TESTS).encode()]
     digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
-    module = PEERS / f"{MODULE.file_stem()}-{digest}"
+    module_file = PEERS / f"{MODULE.file_stem()}-{digest}"
 
     def fill(new_folder: Path) -> None:
-        tests = new_folder / "kafka_tests"
-        tests.mkdir(parents=True)
+        tests_folder = new_folder / "kafka_tests"
+        tests_folder.mkdir(parents=True)
         module_folder = MODULE.directory()
         for file in (module_folder / "kafka_tests").glob("*.go"):
-            shutil.copyfile(file, tests / file.name)
+            shutil.copyfile(file, tests_folder / file.name)
         for file in own_files:
             shutil.copyfile(file, new_folder / file.name)
         text = pick_tests(module_folder, _TRANSACTION_TESTS, package="kfake")
         (new_folder / "picked_test.go").write_text(text, "utf-8")
 
-    return make_once(module, fill, lock=PEERS / "kfake.lock")
+    return make_once(module_file, fill, lock_file=PEERS / "kfake.lock")
 
 
 _REASONS: Final[Mapping[str, str]] = {

@@ -41,11 +41,11 @@ _SETTINGS: Final = {
 
 def _sarama(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOutcome]:
     directory = MODULE.directory()
-    binary = compile_tests(MODULE.file_stem(), ".", directory=directory, tags="functional")
+    binary_file = compile_tests(MODULE.file_stem(), ".", directory=directory, tags="functional")
     chosen_tests = test_names or names_with(directory, "functional_*_test.go")
     with _five_brokers(target) as environment:
         yield from run_tests(
-            binary, chosen_tests, directory=directory, environment=environment, minutes=30
+            binary_file, chosen_tests, directory=directory, environment=environment, minutes=30
         )
 
 
@@ -54,9 +54,9 @@ def _five_brokers(target: PeerTarget) -> Iterator[dict[str, str]]:
     """Five brokers, each behind a toxiproxy at the port that Sarama's tests know."""
     ports = range(_PORT_FIRST, _PORT_FIRST + _BROKERS)
     with contextlib.ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
+        work_folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
         if target is PeerTarget.TXNSIM:
-            server = stack.enter_context(_simulated_server(work))
+            server = stack.enter_context(_simulated_server(work_folder))
             existing = {
                 "TXNSIM_PEER_HTTP": server.http or "",
                 "TXNSIM_PEER_STARTED": datetime.now(UTC).isoformat(),
@@ -78,20 +78,20 @@ def _five_brokers(target: PeerTarget) -> Iterator[dict[str, str]]:
             f"kafka{route_number}": (f"127.0.0.1:{port}", broker)
             for route_number, (port, broker) in enumerate(zip(ports, brokers, strict=True), start=1)
         }
-        stack.enter_context(proxies(routes, work))
-        write_docker(work)
+        stack.enter_context(proxies(routes, work_folder))
+        write_docker(work_folder)
         yield {
             **os.environ,
             **existing,
-            "PATH": f"{work}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{work_folder}{os.pathsep}{os.environ['PATH']}",
             "KAFKA_VERSION": KAFKA_VERSION,
             "TXNSIM_PEER_BOOTSTRAP": brokers[0],
-            "TXNSIM_PEER_TOOLS": str(work),
+            "TXNSIM_PEER_TOOLS": str(work_folder),
         }
 
 
-def _simulated_server(work: Path) -> TxnsimServer:
-    config = work / "server.properties"
+def _simulated_server(work_folder: Path) -> TxnsimServer:
+    config = work_folder / "server.properties"
     config.write_text(
         "".join(
             f"{setting_name}={setting_value}\n" for setting_name, setting_value in _SETTINGS.items()

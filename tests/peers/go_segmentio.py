@@ -22,7 +22,7 @@ from tests.support.txnsim_server import TxnsimServer
 _SOURCE_FOLDER: Final = Path(__file__).with_name("go_sources") / "segmentio"
 """A module that requires kafka-go, as its own go.mod is not tidy."""
 
-MODULE: Final = required_module("github.com/segmentio/kafka-go", by=_SOURCE_FOLDER / "go.mod")
+MODULE: Final = required_module("github.com/segmentio/kafka-go", by_path=_SOURCE_FOLDER / "go.mod")
 
 _PORT: Final = 9092
 """The tests know their broker's address."""
@@ -32,11 +32,11 @@ _SETTINGS: Final = {"auto.create.topics.enable": "true", "group.initial.rebalanc
 
 def _kafka_go(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOutcome]:
     directory = MODULE.directory()
-    binary = compile_tests(MODULE.file_stem(), MODULE.path, directory=_SOURCE_FOLDER)
+    binary_file = compile_tests(MODULE.file_stem(), MODULE.path, directory=_SOURCE_FOLDER)
     environment = {**os.environ, "KAFKA_VERSION": "2.8.1"}
     with _broker(target):
         yield from run_tests(
-            binary,
+            binary_file,
             test_names or names_with(directory, "*_test.go"),
             directory=directory,
             environment=environment,
@@ -47,9 +47,9 @@ def _kafka_go(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOut
 @contextlib.contextmanager
 def _broker(target: PeerTarget) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
+        work_folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
         if target is PeerTarget.TXNSIM:
-            config = work / "server.properties"
+            config = work_folder / "server.properties"
             config.write_text(
                 "".join(
                     f"{setting_name}={setting_value}\n"
@@ -65,7 +65,7 @@ def _broker(target: PeerTarget) -> Iterator[None]:
             kafka = ApacheKafka(properties=settings, jvm_options=("-Xmx512m",))
             stack.enter_context(kafka)
             routes = {"kafka": (f"127.0.0.1:{_PORT}", kafka.bootstrap)}
-            stack.enter_context(proxies(routes, work))
+            stack.enter_context(proxies(routes, work_folder))
         yield
 
 

@@ -49,9 +49,9 @@ class Module(NamedTuple):
         return f"{self.path.rpartition('/')[2]}-{self.version}"
 
 
-def required_module(path: str, *, by: Path = GO_SOURCES / "go.mod") -> Module:
+def required_module(path: str, *, by_path: Path = GO_SOURCES / "go.mod") -> Module:
     """A module at the version that a ``go.mod`` of ours requires."""
-    versions = dict(re.findall(r"^(?:\t|require )(\S+) (v\S+)", by.read_text("utf-8"), re.M))
+    versions = dict(re.findall(r"^(?:\t|require )(\S+) (v\S+)", by_path.read_text("utf-8"), re.M))
     return Module(path, versions[path])
 
 
@@ -76,9 +76,9 @@ def compile_tests(name: str, package: str, *, directory: Path, tags: str = "") -
         directory: Where it is built.
         tags: Build constraints.
     """
-    target = PEERS / f"{name}.test"
+    target_path = PEERS / f"{name}.test"
     with hold_lock(PEERS / f"{name}.lock"):
-        if not target.exists():
+        if not target_path.exists():
             go(
                 "test",
                 "-c",
@@ -86,11 +86,11 @@ def compile_tests(name: str, package: str, *, directory: Path, tags: str = "") -
                 "-tags",
                 tags,
                 "-o",
-                str(target),
+                str(target_path),
                 package,
                 directory=directory,
             )
-    return target
+    return target_path
 
 
 def names_with(directory: Path, files: str, *, marks: Sequence[str] = ("",)) -> list[str]:
@@ -99,7 +99,7 @@ def names_with(directory: Path, files: str, *, marks: Sequence[str] = ("",)) -> 
         test
         for file in directory.glob(files)
         for test, body in _TEST.findall(file.read_text("utf-8"))
-        if any(mark in body for mark in marks)
+        if any(mark_text in body for mark_text in marks)
     )
 
 
@@ -111,7 +111,7 @@ def methods(directory: Path, files: str, suite: str, *, parent: str) -> list[str
 
 
 def run_tests(
-    binary: Path,
+    binary_file: Path,
     test_names: Sequence[str],
     *,
     directory: Path,
@@ -133,7 +133,7 @@ def run_tests(
         unfinished_count = len(pending)
         tail = deque[str](maxlen=_TAIL_LINES)
         for pattern in _patterns(sorted(pending)):
-            command = [shutil.which("go") or "go", "tool", "test2json", "-t", str(binary)]
+            command = [shutil.which("go") or "go", "tool", "test2json", "-t", str(binary_file)]
             process = subprocess.Popen(
                 [*command, "-test.v=test2json", f"-test.run={pattern}", *flags],
                 cwd=directory,

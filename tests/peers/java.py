@@ -194,8 +194,8 @@ def _run_class(
         for printed_line in process.stdout:
             if printed_line.startswith(_MARK):
                 outcome_count += 1
-                _, result, test, message = printed_line.rstrip("\n").split("\t")
-                yield PeerOutcome(test, PeerResult(result), message[:_TOLD_MAX])
+                _, result_text, test, message = printed_line.rstrip("\n").split("\t")
+                yield PeerOutcome(test, PeerResult(result_text), message[:_TOLD_MAX])
             else:
                 tail = (tail + printed_line)[-_TAIL_MAX:]
     if process.returncode != 0 or not outcome_count:
@@ -245,23 +245,25 @@ def _newest() -> list[str]:
 
 def _libs() -> Path:
     """Kafka's jars and its jars of tests, copied by Maven on first use."""
-    pom = _SOURCE_FOLDER / "pom.xml"
-    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    libs = _PEERS / f"kafka-tests-{_VERSION}-{digest}"
+    pom_file = _SOURCE_FOLDER / "pom.xml"
+    digest = hashlib.sha256(pom_file.read_bytes()).hexdigest()[:12]
+    libs_directory = _PEERS / f"kafka-tests-{_VERSION}-{digest}"
     version = f"-Dkafka.version={_VERSION}"
     return make_once(
-        libs,
+        libs_directory,
         lambda new_folder: copy_by_maven(
-            pom, new_folder, version, description="Apache Kafka's jars of tests"
+            pom_file, new_folder, version, description="Apache Kafka's jars of tests"
         ),
-        lock=_PEERS / "kafka-tests.lock",
+        lock_file=_PEERS / "kafka-tests.lock",
     )
 
 
 def _classes() -> Path:
     """The folder of our classes, which precede the suite's classes; compiled on first use."""
-    libs, sources = _libs(), sorted(_SOURCE_FOLDER.rglob("*.java"))
-    return java_classes(sources, name=libs.name, libs=libs, error=PeerError)
+    libs_directory, sources = _libs(), sorted(_SOURCE_FOLDER.rglob("*.java"))
+    return java_classes(
+        sources, name=libs_directory.name, libs_directory=libs_directory, error=PeerError
+    )
 
 
 _FROM_CLIENTS: Final = "`kafka_2.13`, `kafka-clients-integration-tests`"
@@ -273,7 +275,7 @@ def _suite(
     classes: Sequence[str],
     reasons: Mapping[str, str],
     *,
-    jars: str = _FROM_CLIENTS,
+    jar_list: str = _FROM_CLIENTS,
     tests: Sequence[str] = (),
     besides: str = "",
     is_newest: bool = False,
@@ -283,7 +285,7 @@ def _suite(
         name=name,
         project=project,
         version=f"{KAFKA_VERSION}, tests of {_VERSION}" if is_newest else _VERSION,
-        source=f"From Kafka's jars of tests ({jars}): {class_list}.{besides}",
+        source=f"From Kafka's jars of tests ({jar_list}): {class_list}.{besides}",
         cluster="A cluster of its own for each test, with the settings that the test names. "
         "Kafka's test kit starts txnsim in the place of brokers in its JVM; on a real Kafka it is "
         "as it comes.",
@@ -305,14 +307,14 @@ SUITES: Final[tuple[Suite, ...]] = (
         "Kafka Streams",
         _STREAMS_CLASSES,
         STREAMS_REASONS,
-        jars="`kafka-streams-integration-tests`",
+        jar_list="`kafka-streams-integration-tests`",
     ),
     _suite(
         "kafka-streams-newest",
         "Kafka Streams, newest",
         _STREAMS_CLASSES,
         STREAMS_REASONS,
-        jars="`kafka-streams-integration-tests`",
+        jar_list="`kafka-streams-integration-tests`",
         besides=f" With kafka-streams and kafka-clients {KAFKA_VERSION}, whose own jar of tests "
         "could not be had.",
         is_newest=True,
@@ -322,21 +324,21 @@ SUITES: Final[tuple[Suite, ...]] = (
         "Kafka Connect, exactly once",
         (f"{_CONNECT}.integration.ExactlyOnceSourceIntegrationTest",),
         NO_REASONS,
-        jars="`connect-runtime`",
+        jar_list="`connect-runtime`",
     ),
     _suite(
         "kafka-mirror",
         "MirrorMaker, exactly once",
         (f"{_MIRROR}ExactlyOnceTest",),
         NO_REASONS,
-        jars="`connect-mirror`",
+        jar_list="`connect-mirror`",
     ),
     _suite(
         "kafka-mirror-transactions",
         "MirrorMaker, transactions",
         (f"{_MIRROR}TransactionsTest",),
         NO_REASONS,
-        jars="`connect-mirror`",
+        jar_list="`connect-mirror`",
         tests=[f"MirrorConnectorsIntegrationTransactionsTest.{name}" for name in _MIRRORED],
         besides=" Four of its tests, which are those of exactly once again.",
     ),

@@ -43,18 +43,20 @@ _WORSE: Final = (PeerResult.SKIPPED, PeerResult.PASSED, PeerResult.FAILED)
 
 def _kafka_python(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOutcome]:
     """Run pytest once. A test with parameters has passed if it passes with all of them."""
-    sources = _sources()
+    sources_folder = _sources()
     with contextlib.ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
-        bootstrap = stack.enter_context(_one_broker(target, work))
+        work_folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
+        bootstrap = stack.enter_context(_one_broker(target, work_folder))
         environment = {
             **os.environ,
-            "KAFKA_ROOT": str(work),  # a distribution, wanted to be there and not looked into
+            "KAFKA_ROOT": str(
+                work_folder
+            ),  # a distribution, wanted to be there and not looked into
             "KAFKA_URI": f"kafka://{bootstrap}",
             "KAFKA_VERSION": KAFKA_VERSION,
         }
         nodes = [f"{_FOLDER}/{_node(name)}" for name in test_names]
-        report = work / "report.xml"
+        report_file = work_folder / "report.xml"
         pytest_options = ("-o", "addopts=", "-p", "no:randomly", "-p", "no:cacheprovider", "-q")
         chosen_tests = nodes or [_FOLDER]
         process = subprocess.run(
@@ -63,10 +65,10 @@ def _kafka_python(target: PeerTarget, test_names: Sequence[str]) -> Iterator[Pee
                 "-m",
                 "pytest",
                 *pytest_options,
-                f"--junitxml={report}",
+                f"--junitxml={report_file}",
                 *chosen_tests,
             ],
-            cwd=sources,
+            cwd=sources_folder,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -75,23 +77,23 @@ def _kafka_python(target: PeerTarget, test_names: Sequence[str]) -> Iterator[Pee
             errors="replace",
             check=False,
         )
-        if not report.exists():
+        if not report_file.exists():
             raise PeerError(f"pytest ended with {process.returncode}:\n{process.stdout[-2000:]}")
-        yield from _outcomes(report, sources)
+        yield from _outcomes(report_file, sources_folder)
 
 
 def _node(name: str) -> str:
     """The test's node id in pytest."""
-    module, _, path = name.partition(".")
-    return f"{module}.py::{path.replace('.', '::')}"
+    module_name, _, path = name.partition(".")
+    return f"{module_name}.py::{path.replace('.', '::')}"
 
 
-def _outcomes(report: Path, sources: Path) -> list[PeerOutcome]:
+def _outcomes(report_file: Path, sources_folder: Path) -> list[PeerOutcome]:
     outcome_by_name: dict[str, PeerOutcome] = {}
-    for case in ElementTree.parse(report).getroot().iter("testcase"):
+    for case in ElementTree.parse(report_file).getroot().iter("testcase"):
         class_name = case.attrib["classname"].removeprefix("test.integration.")
         outcome_name = f"{class_name}.{case.attrib['name'].partition('[')[0]}"
-        outcome = _outcome(outcome_name, case, sources)
+        outcome = _outcome(outcome_name, case, sources_folder)
         worst_so_far = outcome_by_name.get(outcome_name, outcome)
         outcome_by_name[outcome_name] = max(
             worst_so_far, outcome, key=lambda outcome_of_case: _WORSE.index(outcome_of_case.result)
@@ -99,7 +101,7 @@ def _outcomes(report: Path, sources: Path) -> list[PeerOutcome]:
     return sorted(outcome_by_name.values())
 
 
-def _outcome(name: str, case: ElementTree.Element, sources: Path) -> PeerOutcome:
+def _outcome(name: str, case: ElementTree.Element, sources_folder: Path) -> PeerOutcome:
     for tag, result in (
         ("failure", PeerResult.FAILED),
         ("error", PeerResult.FAILED),
@@ -107,20 +109,20 @@ def _outcome(name: str, case: ElementTree.Element, sources: Path) -> PeerOutcome
     ):
         note = case.find(tag)
         if note is not None:
-            message = note.attrib.get("message", "").replace(f"{sources}/", "")
+            message = note.attrib.get("message", "").replace(f"{sources_folder}/", "")
             message = message.strip().partition("\n")[0]
             return PeerOutcome(name, result, message[:_TOLD_MAX])
     return PeerOutcome(name, PeerResult.PASSED)
 
 
 @contextlib.contextmanager
-def _one_broker(target: PeerTarget, work: Path) -> Iterator[str]:
+def _one_broker(target: PeerTarget, work_folder: Path) -> Iterator[str]:
     if target is PeerTarget.APACHE:
         settings = {**_SETTINGS, "super.users": "User:ANONYMOUS"}
         with ApacheKafka(properties=settings, jvm_options=("-Xmx512m",)) as kafka:
             yield kafka.bootstrap
         return
-    config = work / "server.properties"
+    config = work_folder / "server.properties"
     config.write_text(
         "".join(
             f"{setting_name}={setting_value}\n" for setting_name, setting_value in _SETTINGS.items()
@@ -138,9 +140,9 @@ def _sources() -> Path:
             new_folder = _PEERS / "kafka-python.partial"
             shutil.rmtree(new_folder, ignore_errors=True)
             new_folder.mkdir(parents=True)
-            unpacked = source_distribution("kafka-python", _VERSION, new_folder)
-            (unpacked / "test" / "__init__.py").touch()  # Python has a package of that name
-            unpacked.rename(home)
+            unpacked_folder = source_distribution("kafka-python", _VERSION, new_folder)
+            (unpacked_folder / "test" / "__init__.py").touch()  # Python has a package of that name
+            unpacked_folder.rename(home)
             shutil.rmtree(new_folder)
     shutil.copyfile(_MISSING, home / "test" / "service.py")
     return home

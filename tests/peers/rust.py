@@ -55,8 +55,8 @@ def _ask_crate(
     """Run the tests one after the other on one cluster; their names are ``file::test``."""
     programs = _test_programs(crate)
     with contextlib.ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
-        bootstrap = stack.enter_context(_cluster(crate, target, work))
+        work_folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
+        bootstrap = stack.enter_context(_cluster(crate, target, work_folder))
         environment = {**os.environ, **crate.environment, crate.address: bootstrap}
         default_names = [
             test_name for test_name in _test_names(programs) if test_name not in crate.left_out
@@ -92,21 +92,21 @@ def _run(name: str, command: Sequence[str], environment: Mapping[str, str]) -> P
 def _test_names(programs: Mapping[str, Path]) -> list[str]:
     return [
         f"{file}::{printed_line.removesuffix(': test')}"
-        for file, program in programs.items()
-        for printed_line in _output([str(program), "--list"], program.parent).splitlines()
+        for file, program_file in programs.items()
+        for printed_line in _output([str(program_file), "--list"], program_file.parent).splitlines()
         if printed_line.endswith(": test")
     ]
 
 
 @contextlib.contextmanager
-def _cluster(crate: _Crate, target: PeerTarget, work: Path) -> Iterator[str]:
+def _cluster(crate: _Crate, target: PeerTarget, work_folder: Path) -> Iterator[str]:
     settings = {**_SETTINGS, **crate.settings}
     if target is PeerTarget.APACHE:
         options = ("-Xmx512m",)
         with ApacheKafka(brokers=crate.brokers, properties=settings, jvm_options=options) as kafka:
             yield kafka.bootstrap
         return
-    config = work / "server.properties"
+    config = work_folder / "server.properties"
     config.write_text(
         "".join(
             f"{setting_name}={setting_value}\n" for setting_name, setting_value in settings.items()
@@ -121,7 +121,7 @@ def _cluster(crate: _Crate, target: PeerTarget, work: Path) -> Iterator[str]:
 
 def _test_programs(crate: _Crate) -> dict[str, Path]:
     """The programs of a crate's tests by source file, built on first use."""
-    make_once(crate.home, partial(_fetch, crate), lock=_PEERS / f"{crate.name}-crate.lock")
+    make_once(crate.home, partial(_fetch, crate), lock_file=_PEERS / f"{crate.name}-crate.lock")
     test_options = [option for file in crate.files for option in ("--test", file)]
     build = [_cargo(), "test", "--no-run", "--message-format=json", *test_options]
     build += ["--manifest-path", "sources/Cargo.toml", "--target-dir", str(_PEERS / "rust-target")]

@@ -20,8 +20,8 @@ def source_distribution(project: str, version: str, directory: Path) -> Path:
     pip = (sys.executable, "-m", "pip", "download", "--quiet")
     command = [*pip, "--no-deps", "--no-binary=:all:", requirement]
     output_of(command, f"pip could not fetch {requirement}", PeerError, directory=directory)
-    (archive,) = directory.glob("*.tar.gz")
-    with tarfile.open(archive) as members:
-        members.extractall(directory, filter="data")
-    (unpacked,) = (path for path in directory.iterdir() if path.is_dir())
-    return unpacked
+    (archive_file,) = directory.glob("*.tar.gz")
+    with tarfile.open(archive_file) as tar_file:
+        tar_file.extractall(directory, filter="data")
+    (unpacked_folder,) = (path for path in directory.iterdir() if path.is_dir())
+    return unpacked_folder

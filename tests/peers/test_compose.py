@@ -16,8 +16,8 @@ STARTED = "2026-01-01T00:00:00+00:00"
 _NODES = ["broker/1/log/t-0", "broker/2/log/t-1"]
 
 
-def _trace_line(kind: str, time_us: int, node: int, error: str) -> dict[str, Any]:
-    return {"k": kind, "t": time_us, "n": node, "d": {"error": error}}
+def _trace_line(kind: str, time_us: int, node_id: int, error: str) -> dict[str, Any]:
+    return {"k": kind, "t": time_us, "n": node_id, "d": {"error": error}}
 
 
 _TRACE = (

@@ -64,8 +64,10 @@ def directory(tmp_path: Path) -> Path:
 
 def test_helpers_come_along_and_imports_that_they_use(directory: Path) -> None:
     text = pick_tests(directory, ["TestA"], package="ours")
-    head, _, body = text.partition(")\n")
-    assert head == ('package ours\nimport (\n\t"fmt"\n\t"testing"\n\tother "example.test/named"\n')
+    head_text, _, body = text.partition(")\n")
+    assert head_text == (
+        'package ours\nimport (\n\t"fmt"\n\t"testing"\n\tother "example.test/named"\n'
+    )
     assert [line for line in body.splitlines() if not line.startswith(("\t", "}"))] == [
         "func TestA(t *testing.T) {",
         "func help(t *testing.T) {",

@@ -99,12 +99,16 @@ def test_the_most_exact_reason_stands_for_a_test() -> None:
 
 def test_a_failure_is_explained_by_a_reason_or_a_real_broker_that_fails_too() -> None:
     suite = _suite()._replace(reasons={"TestA": "a reason"})
-    failed, passed = PeerResult.FAILED, PeerResult.PASSED
+    failed_result, passed_result = PeerResult.FAILED, PeerResult.PASSED
     stored_suite = StoredSuite(
         "2",
         {
-            "TestB": StoredTest({PeerTarget.TXNSIM: failed, PeerTarget.APACHE: failed}),
-            "TestC": StoredTest({PeerTarget.TXNSIM: failed, PeerTarget.APACHE: passed}),
+            "TestB": StoredTest(
+                {PeerTarget.TXNSIM: failed_result, PeerTarget.APACHE: failed_result}
+            ),
+            "TestC": StoredTest(
+                {PeerTarget.TXNSIM: failed_result, PeerTarget.APACHE: passed_result}
+            ),
         },
     )
     failed_tests = ["TestA", "TestB", "TestC", "TestD"]

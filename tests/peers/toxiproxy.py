@@ -26,19 +26,19 @@ _POLL_S: Final = 0.05
 
 def server() -> Path:
     """Path of Toxiproxy's server, built on first use."""
-    module = required_module(_MODULE, by=_SOURCE_FOLDER / "go.mod")
-    target = PEERS / f"toxiproxy-{module.version}"
+    module = required_module(_MODULE, by_path=_SOURCE_FOLDER / "go.mod")
+    target_path = PEERS / f"toxiproxy-{module.version}"
     with hold_lock(PEERS / "toxiproxy.lock"):
-        if not target.exists():
+        if not target_path.exists():
             go(
                 "build",
                 "-trimpath",
                 "-o",
-                str(target),
+                str(target_path),
                 f"{_MODULE}/cmd/server",
                 directory=_SOURCE_FOLDER,
             )
-    return target
+    return target_path
 
 
 @contextlib.contextmanager

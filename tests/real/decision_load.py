@@ -46,9 +46,9 @@ def _old_flow(bootstrap: str, transactional_id: str, transaction_count: int) -> 
         for partition in range(1 + number % PARTITIONS):
             producer.produce(TOPIC, partition=partition, value=b"%d" % number)
         if number % 5 == 0:
-            position = TopicPartition(TOPIC, 0, number)
+            topic_partition = TopicPartition(TOPIC, 0, number)
             metadata = consumer.consumer_group_metadata()
-            producer.send_offsets_to_transaction([position], metadata, SLOW_S)
+            producer.send_offsets_to_transaction([topic_partition], metadata, SLOW_S)
         producer.flush(SLOW_S)
         if number % 3 == 2:
             producer.abort_transaction(SLOW_S)

@@ -48,10 +48,10 @@ class Threads(ManagedResource):
         pid: Of the JVM; a process of this user that was started with ``JVM_OPTION``.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, process_id: int) -> None:
         java = tool("java", "threads of a broker are held by a JDK 17")
         self._process = subprocess.Popen(
-            [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", str(HOLDER), str(pid)],
+            [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", str(HOLDER), str(process_id)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -135,7 +135,7 @@ def play(version: str) -> UnloadOutcome:
         ) as kafka,
         _players(kafka.bootstrap) as (first_player, second_player),
         Threads(kafka.pids[0]) as threads,
-        Threads(kafka.pids[1]) as followers,
+        Threads(kafka.pids[1]) as follower_threads,
         RawConnection(kafka.bootstrap.split(",")[0], answer_timeout_s=60) as client,
     ):
         # Led by broker 1 to the end, or broker 2 would wait for the end of an idle fetcher.
@@ -143,12 +143,12 @@ def play(version: str) -> UnloadOutcome:
         _lead(1, first_player, second_player)
         _commit_until_accepted(first_player, "before")
         size_bytes = _size(first_player)
-        followers.hold(FETCHER)
+        follower_threads.hold(FETCHER)
         client.send(API_KEYS["OffsetCommit"], 8, **_commit("waits", 7))
         first_player.ask_until(lambda _: _size(first_player) > size_bytes, "ApiVersions", 0)
         threads.hold(COORDINATOR)
         _lead(2, first_player, second_player)
-        followers.release(FETCHER)
+        follower_threads.release(FETCHER)
         _commit_until_accepted(second_player, "after")
         # The high watermark of the first one travels with the second commit.
         _commit_until_accepted(second_player, "after")
@@ -190,11 +190,11 @@ def _lead(broker: int, *players: FramePlayer) -> None:
     """Let a broker lead the partition of positions, and wait until both know."""
     partition = {"partition_index": 0, "replicas": [broker, 3 - broker]}
     topics = [{"name": POSITIONS, "partitions": [partition]}]
-    operator = players[0]
-    operator.ask_unrecorded("AlterPartitionReassignments", 0, timeout=30_000, topics=topics)
+    operator_player = players[0]
+    operator_player.ask_unrecorded("AlterPartitionReassignments", 0, timeout=30_000, topics=topics)
     for player in players:
         moved_partition = {"topic": POSITIONS, "partitions": [0]}
-        operator.ask_unrecorded(
+        operator_player.ask_unrecorded(
             *("ElectLeaders", 2),
             timeout=30_000,
             election_type=0,
@@ -258,11 +258,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed_count = 0
     for version in arguments or sys.argv[1:] or KNOWN:
         outcome = play(version)
-        expected = KNOWN.get(version)
-        failed_count += outcome != expected
+        expected_outcome = KNOWN.get(version)
+        failed_count += outcome != expected_outcome
         print(f"{version}: {outcome.answer.name}, position {outcome.position}", flush=True)
-        if outcome != expected:
-            print(f"  not what is known of it: {expected}", flush=True)
+        if outcome != expected_outcome:
+            print(f"  not what is known of it: {expected_outcome}", flush=True)
     return 1 if failed_count else 0
 
 

@@ -98,18 +98,18 @@ def expected_events(target: str) -> list[Event]:
         {"event": "coordinator", "state": "CompleteCommit" if is_hanging else "PrepareCommit"},
         {"event": "coordinator", "state": "CompleteCommit"},
         _partition(
-            "t-0", read_committed=0 if is_hanging else 1, open_since=0 if is_hanging else None
+            "t-0", read_committed=0 if is_hanging else 1, open_since_ms=0 if is_hanging else None
         ),
-        _partition("u-0", read_committed=1, open_since=None),
+        _partition("u-0", read_committed=1, open_since_ms=None),
     ]
 
 
-def _partition(name: str, *, read_committed: int, open_since: int | None) -> Event:
+def _partition(name: str, *, read_committed: int, open_since_ms: int | None) -> Event:
     return {
         "event": name,
         "read_committed": read_committed,
         "read_uncommitted": 1,
-        "open_since": open_since,
+        "open_since": open_since_ms,
     }
 
 

@@ -116,9 +116,9 @@ async def story(
             if not isinstance(description, ClientError) and description.state == "PrepareCommit"
         )
         if prepared_ids == prepared_before:
-            culprit = identities[transactional_ids[CULPRIT]].producer_id
+            culprit_id = identities[transactional_ids[CULPRIT]].producer_id
             return MarkerOutcome(
-                prepared=prepared_ids, culprit=culprit, names=tuple(transactional_ids)
+                prepared=prepared_ids, culprit=culprit_id, names=tuple(transactional_ids)
             )
         prepared_before = prepared_ids
 
@@ -139,11 +139,13 @@ async def _producers(cluster: Cluster) -> dict[str, ProducerIdAndEpoch]:
 async def _add(
     cluster: Cluster,
     transactional_id: str,
-    identity: ProducerIdAndEpoch,
+    producer_identity: ProducerIdAndEpoch,
     topic_partition: TopicPartition,
 ) -> None:
     request = TxnRequests(
-        transactional_id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+        transactional_id,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
     ).add_partitions(partitions=(topic_partition,))
     while True:
         (topic,) = (await cluster.ask(COORDINATOR, request)).results_by_topic_v3_and_below
@@ -155,10 +157,12 @@ async def _add(
 
 
 async def _end_transaction(
-    cluster: Cluster, transactional_id: str, identity: ProducerIdAndEpoch
+    cluster: Cluster, transactional_id: str, producer_identity: ProducerIdAndEpoch
 ) -> None:
     request = TxnRequests(
-        transactional_id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+        transactional_id,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
     ).end(committed=True, accepted_versions=VersionRange(0, 4))
     answer = await cluster.ask(COORDINATOR, request)
     assert answer.error_code == ErrorCode.none
@@ -179,16 +183,16 @@ def play(version: str) -> tuple[MarkerOutcome, list[list[int]]]:
     with ApacheKafka(
         brokers=2, version=version, properties=properties, jvm_options=_JVM_OPTIONS
     ) as kafka:
-        pid = kafka.pids[LEADER - 1]
+        broker_pid = kafka.pids[LEADER - 1]
 
         async def play_story() -> MarkerOutcome:
             async def stand_still() -> None:
-                os.kill(pid, signal.SIGSTOP)
+                os.kill(broker_pid, signal.SIGSTOP)
 
             async def go_on() -> None:
                 # Until then the coordinator gives up its requests.
                 await asyncio.sleep(1.5 * TIMEOUT_MS / 1_000)
-                os.kill(pid, signal.SIGCONT)
+                os.kill(broker_pid, signal.SIGCONT)
 
             async with Cluster(kafka.bootstrap, settings=SETTINGS) as cluster:
                 return await story(cluster, stand_still=stand_still, go_on=go_on)
@@ -196,7 +200,7 @@ def play(version: str) -> tuple[MarkerOutcome, list[list[int]]]:
         try:
             outcome = real_world.run(play_story())
         finally:
-            os.kill(pid, signal.SIGCONT)
+            os.kill(broker_pid, signal.SIGCONT)
         log = (kafka.homes[LEADER - 1] / "broker.log").read_text(errors="replace")
         return outcome, list(_marker_requests(log.splitlines()))
 

@@ -55,12 +55,14 @@ Play = Callable[[str], list[str]]
 
 def in_java(file_name: str, release: str) -> list[str]:
     """Run a report's Java program, which starts the brokers itself; return its output."""
-    libs = kafka_libs(release)
+    libs_directory = kafka_libs(release)
     sources = [REPORTS / "Brokers.java", REPORTS / file_name / "Reproduction.java"]
-    classes = java_classes(sources, name=f"report-{file_name}", libs=libs)
-    java, *_ = java_command(libs)
+    class_directory = java_classes(
+        sources, name=f"report-{file_name}", libs_directory=libs_directory
+    )
+    java, *_ = java_command(libs_directory)
     options = ["-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    path = f"{classes}{os.pathsep}{libs}/*"
+    path = f"{class_directory}{os.pathsep}{libs_directory}/*"
     return _run_reproduction([java, *options, "-cp", path, "Reproduction"])
 
 
@@ -86,13 +88,13 @@ def kafka_python(release: str) -> list[str]:
 
 def sarama(kafka_release: str) -> list[str]:
     """Run the report's Go program on one real broker; return its output."""
-    program = CACHE / "reports" / "sarama-get-offset"
+    program_file = CACHE / "reports" / "sarama-get-offset"
     with hold_lock(CACHE / "go.lock"):
-        command = [tool("go", "this reproduction needs Go"), "build", "-o", str(program), "."]
-        output_of(command, "go failed", directory=REPORTS / program.name)
+        command = [tool("go", "this reproduction needs Go"), "build", "-o", str(program_file), "."]
+        output_of(command, "go failed", directory=REPORTS / program_file.name)
     with ApacheKafka(version=kafka_release) as kafka:
         _run_tool(kafka, *TOPIC)
-        return _run_reproduction([str(program), kafka.bootstrap])
+        return _run_reproduction([str(program_file), kafka.bootstrap])
 
 
 def _run_tool(kafka: ApacheKafka, main_class: str, *args: str) -> None:
@@ -169,12 +171,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     reproduced = []
     for file_name in options.names or PLAYS:
-        versions, play = PLAYS[file_name]
-        say(f"{file_name}: Apache Kafka {options.version}{versions}")
+        version_text, play = PLAYS[file_name]
+        say(f"{file_name}: Apache Kafka {options.version}{version_text}")
         lines = play(options.version)
         reproduced.append(lines[-1] == LAST_LINE)
         if options.write:
-            text = "\n".join((f"Apache Kafka {options.version}{versions}", "", *lines))
+            text = "\n".join((f"Apache Kafka {options.version}{version_text}", "", *lines))
             (REPORTS / file_name / "output.txt").write_text(f"{text}\n", "utf-8")
     return 0 if all(reproduced) else 1
 

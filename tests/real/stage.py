@@ -55,15 +55,15 @@ def tonight(day: int) -> list[str]:
 
 def plan_of(chosen_scenarios: Sequence[Scenario], version: str) -> list[ScenarioRun]:
     """Every story, run and take that real brokers of a release can play."""
-    every = [
-        ScenarioRun(scenario=scenario, run=run, take=take)
+    all_runs = [
+        ScenarioRun(scenario=scenario, run=run_name, take=take_name)
         for scenario in sorted(
             chosen_scenarios, key=lambda scenario: (scenario.anomaly, scenario.name)
         )
-        for run in scenario.runs
-        for take in scenario.takes
+        for run_name in scenario.runs
+        for take_name in scenario.takes
     ]
-    return [scenario_run for scenario_run in every if why_not(scenario_run, version) is None]
+    return [scenario_run for scenario_run in all_runs if why_not(scenario_run, version) is None]
 
 
 def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
@@ -75,21 +75,27 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
     simulated = simulate_beforehand(plan, version)
     played_rows: list[dict[str, Any]] = []
 
-    def keep(cell: ComparedRun) -> None:
+    def keep(compared_run: ComparedRun) -> None:
         number = len(played_rows) + 1
-        head = f"{version} {number}/{len(plan)} {cell.scenario_run}"
-        row = row_of(msgspec.structs.replace(cell, simulated=simulated[str(cell.scenario_run)]))
+        head_text = f"{version} {number}/{len(plan)} {compared_run.scenario_run}"
+        row = row_of(
+            msgspec.structs.replace(
+                compared_run, simulated=simulated[str(compared_run.scenario_run)]
+            )
+        )
         played_rows.append(row)
         verdicts.keep([row])
         is_equal = row["simulated"] == row["real"]
         agreement = "agrees" if is_equal else f"differs from the simulator: {row['simulated']}"
-        print(f"{head}: {row['real']}: {agreement}", flush=True)
-        for verdict in (
-            () if is_equal or cell.real is None else (cell.real.verdict, cell.real.cured)
+        print(f"{head_text}: {row['real']}: {agreement}", flush=True)
+        for judges_result in (
+            ()
+            if is_equal or compared_run.real is None
+            else (compared_run.real.verdict, compared_run.real.cured)
         ):
-            for because in () if verdict is None else verdict.because:
+            for because in () if judges_result is None else judges_result.because:
                 print(f"    {because}", flush=True)
-        for line in cell.left:
+        for line in compared_run.left:
             print(f"    could not be cleaned: {line}", flush=True)
 
     real_world.run(
@@ -100,18 +106,20 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
     return played_rows
 
 
-def row_of(cell: ComparedRun) -> dict[str, Any]:
+def row_of(compared_run: ComparedRun) -> dict[str, Any]:
     """The row of a played story in the recorded results."""
-    scenario_run = cell.scenario_run
-    assert cell.simulated is not None
+    scenario_run = compared_run.scenario_run
+    assert compared_run.simulated is not None
     return {
-        "on": cell.on,
+        "on": compared_run.on,
         "animal": scenario_run.scenario.anomaly,
         "scenario": scenario_run.scenario.name,
         "run": scenario_run.run,
         "take": scenario_run.take,
-        "simulated": _verdicts(cell.simulated),
-        "real": f"not played: {cell.why_not}" if cell.real is None else _verdicts(cell.real),
+        "simulated": _verdicts(compared_run.simulated),
+        "real": f"not played: {compared_run.why_not}"
+        if compared_run.real is None
+        else _verdicts(compared_run.real),
     }
 
 
@@ -163,20 +171,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.tonight:
         versions = tonight(wall_ms() // 86_400_000)
     for version in versions:
-        plan = plan_of(chosen_scenarios, version)
+        planned_runs = plan_of(chosen_scenarios, version)
         if options.missing:
             kept_keys = {
                 verdicts.key_of(row) for row in verdicts.rows() if FAILED not in row["real"]
             }
-            plan = [
+            planned_runs = [
                 scenario_run
-                for scenario_run in plan
+                for scenario_run in planned_runs
                 if _key(version, scenario_run) not in kept_keys
             ]
-        row_by_key = {verdicts.key_of(row): row for row in play(version, plan)}
+        row_by_key = {verdicts.key_of(row): row for row in play(version, planned_runs)}
         failed_runs = [
             scenario_run
-            for scenario_run in plan
+            for scenario_run in planned_runs
             if FAILED in row_by_key[_key(version, scenario_run)]["real"]
         ]
         if failed_runs:

@@ -58,8 +58,12 @@ def test_both_brokers_answer_alike(
     story: Story, transaction_version: int, pairs: Callable[[str, int], Pair]
 ) -> None:
     addresses = pairs(setup_of(story).name, transaction_version)
-    expected, actual = (play_story(story, address, transaction_version) for address in addresses)
-    difference_lines = unexplained_lines(name_of(story), differences(expected, actual))
+    expected_transcript, actual_transcript = (
+        play_story(story, address, transaction_version) for address in addresses
+    )
+    difference_lines = unexplained_lines(
+        name_of(story), differences(expected_transcript, actual_transcript)
+    )
     assert not difference_lines, (
         f"{len(difference_lines)} differences (real != ours):\n" + "\n".join(difference_lines)
     )

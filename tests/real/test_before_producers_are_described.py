@@ -58,7 +58,7 @@ def txns(bootstrap: str, *args: str) -> ToolResult:
 async def haunt(admin: Admin, topic_partition: TopicPartition) -> ProducerIdAndEpoch:
     """Write a transaction that no producer will end, and a record behind it."""
     await admin.create_topic(topic_partition.topic, partitions=1)
-    error, identity = await produce_without_adding(
+    error, producer_identity = await produce_without_adding(
         admin,
         topic_partition,
         f"{topic_partition.topic}-ghost",
@@ -68,20 +68,21 @@ async def haunt(admin: Admin, topic_partition: TopicPartition) -> ProducerIdAndE
     assert error == 0
     async with Producer(admin.cluster) as producer:
         await producer.send(topic_partition.topic, 0, b"behind it")
-    return identity
+    return producer_identity
 
 
 async def test_an_abort_by_identity_heals_what_the_log_has_told(bootstrap: str) -> None:
     topic_partition = TopicPartition("by-identity", 0)
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         admin = Admin(cluster)
-        identity = await haunt(admin, topic_partition)
+        producer_identity = await haunt(admin, topic_partition)
         assert ClientApi.DESCRIBE_PRODUCERS not in (await cluster.any_connection()).versions
 
         why_result = txns(bootstrap, "why", topic_partition.topic, "0")
         assert why_result.code == 4
         producer_options = (
-            f"--producer-id {identity.producer_id} --producer-epoch {identity.producer_epoch}"
+            f"--producer-id {producer_identity.producer_id}"
+            f" --producer-epoch {producer_identity.producer_epoch}"
         )
         command = (
             f"abort --topic {topic_partition.topic} --partition 0 "

@@ -53,8 +53,8 @@ async def test_the_level_chooses_the_protocol_and_whether_the_epoch_moves(
     await admin.create_topic(name, partitions=1)
     async with Producer(cluster, transactional_id=name) as producer:
         first_identity = await producer.init_transactions()
-        expected = TxnProtocol.V2 if target.level == 2 else TxnProtocol.V1
-        assert producer.protocol is expected
+        expected_protocol = TxnProtocol.V2 if target.level == 2 else TxnProtocol.V1
+        assert producer.protocol is expected_protocol
         for _ in range(3):
             producer.begin()
             producer.send(name, 0, b"x")
@@ -68,12 +68,12 @@ async def test_an_empty_transaction_is_not_ended_at_the_coordinator(
     cluster: Cluster, admin: Admin, name: str
 ) -> None:
     async with Producer(cluster, transactional_id=name) as producer:
-        identity = await producer.init_transactions()
+        producer_identity = await producer.init_transactions()
         producer.begin()
         await producer.commit()
         producer.begin()
         await producer.abort()
-        assert producer.identity == identity
+        assert producer.identity == producer_identity
     await until_state(cluster, name, "Empty")
 
 
@@ -189,9 +189,9 @@ async def test_a_record_given_up_makes_the_transaction_abortable_and_the_produce
     async with await begin_transaction(cluster, name) as producer:
         await producer.send(name, 0, b"good")
         # Partition 7 does not exist: no leader within the record's time.
-        lost_record = producer.send(name, 7, b"nowhere", delivery_timeout_ms=200)
+        lost_record_future = producer.send(name, 7, b"nowhere", delivery_timeout_ms=200)
         with pytest.raises(AbortableError):
-            await lost_record
+            await lost_record_future
         with pytest.raises(AbortableError):
             await producer.commit()
         await producer.abort()
@@ -250,10 +250,10 @@ async def test_a_consumer_polls_all_partitions_and_waits_for_more(
             polled_values += [record.value for record in await consumer.poll()]
         assert sorted(record_value or b"" for record_value in polled_values) == [b"0", b"1", b"2"]
         assert await consumer.poll(0) == []
-        next_poll = asyncio.gather(consumer.poll(20_000))
+        next_poll_future = asyncio.gather(consumer.poll(20_000))
         await asyncio.sleep(0)
         await producer.send(name, 1, b"later")
-        ((later_record,),) = await next_poll
+        ((later_record,),) = await next_poll_future
         assert later_record.value == b"later"
         consumer.seek(TopicPartition(name, 1), 99)
         with pytest.raises(ClientError) as out_of_range:
@@ -269,7 +269,7 @@ async def test_a_hanging_transaction_is_found_and_repaired(
 ) -> None:
     await admin.create_topic(name, partitions=1)
     partition = TopicPartition(name, 0)
-    identity = await make_hanging(admin, partition, f"{name}-ghost")
+    producer_identity = await make_hanging(admin, partition, f"{name}-ghost")
     async with Producer(cluster) as producer:
         await producer.send(name, 0, b"behind it")
     stuck_fetch = await fetch(cluster, name, 0, 0, max_wait_ms=0)
@@ -277,12 +277,14 @@ async def test_a_hanging_transaction_is_found_and_repaired(
     assert (stuck_fetch.last_stable_offset, stuck_fetch.high_watermark) == (0, 2)
 
     now_ms = cluster.clock.now_ms()
-    (hanging,) = await admin.find_hanging(now_ms=now_ms, topic=name)
-    assert hanging.partition == partition
-    assert hanging.producer.producer_id == identity.producer_id
-    assert hanging.producer.txn_start_offset == 0
-    assert hanging.duration_min(now_ms) == 60
-    assert await admin.find_hanging(now_ms=now_ms, topic=name, partition=0) == (hanging,)
+    (hanging_transaction,) = await admin.find_hanging(now_ms=now_ms, topic=name)
+    assert hanging_transaction.partition == partition
+    assert hanging_transaction.producer.producer_id == producer_identity.producer_id
+    assert hanging_transaction.producer.txn_start_offset == 0
+    assert hanging_transaction.duration_min(now_ms) == 60
+    assert await admin.find_hanging(now_ms=now_ms, topic=name, partition=0) == (
+        hanging_transaction,
+    )
     assert (
         await admin.find_hanging(now_ms=now_ms, topic=name, max_transaction_timeout_ms=4_000_000)
         == ()
@@ -290,28 +292,30 @@ async def test_a_hanging_transaction_is_found_and_repaired(
 
     spec = AbortSpec(
         partition=partition,
-        producer_id=identity.producer_id,
-        producer_epoch=identity.producer_epoch,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
         coordinator_epoch=0,
     )
     await admin.abort_transaction(spec)
     assert await admin.find_hanging(now_ms=now_ms, topic=name) == ()
     healed_fetch = await fetch(cluster, name, 0, 0, max_wait_ms=0)
     assert [record.value for record in healed_fetch.records] == [b"behind it"]
-    assert [entry.producer_id for entry in healed_fetch.aborted or ()] == [identity.producer_id]
+    assert [
+        aborted_transaction.producer_id for aborted_transaction in healed_fetch.aborted or ()
+    ] == [producer_identity.producer_id]
 
 
 async def test_verification_refuses_what_would_hang(admin: Admin, name: str) -> None:
     await admin.create_topic(name, partitions=1)
     await admin.set_broker_default(VERIFICATION, None)
-    for version, expected in (
+    for version, expected_error in (
         (10, ErrorCode.invalid_txn_state),
         (11, ErrorCode.transaction_abortable),
     ):
         error, _ = await produce_without_adding(
             admin, TopicPartition(name, 0), f"{name}-{version}", age_ms=0, version=version
         )
-        assert error == expected
+        assert error == expected_error
 
 
 async def test_fencing_by_an_operator_ends_the_producer(
@@ -339,12 +343,13 @@ async def test_listing_filters_by_state_producer_id_and_duration(
     cluster: Cluster, admin: Admin, name: str
 ) -> None:
     async with Producer(cluster, transactional_id=name) as producer:
-        identity = await producer.init_transactions()
+        producer_identity = await producer.init_transactions()
     assert await list_matching(admin, name) == {name}
     assert await list_matching(admin, name, states=["Ongoing"]) == set()
-    assert await list_matching(admin, name, producer_ids=[identity.producer_id]) == {name}
+    assert await list_matching(admin, name, producer_ids=[producer_identity.producer_id]) == {name}
     assert (
-        await list_matching(admin, name, producer_ids=[identity.producer_id + 1_000_000]) == set()
+        await list_matching(admin, name, producer_ids=[producer_identity.producer_id + 1_000_000])
+        == set()
     )
     # Idle ids pass every duration.
     assert await list_matching(admin, name, duration_ms=10_000_000) == {name}
@@ -356,12 +361,12 @@ async def test_listing_filters_by_pattern_where_the_release_has_it(
     async with Producer(cluster, transactional_id=name) as producer:
         await producer.init_transactions()
     outcomes = await admin.list_transactions(pattern="(")
-    expected = (
+    expected_error = (
         ErrorCode.unsupported_version if target.is_older else ErrorCode.invalid_regular_expression
     )
     for outcome in outcomes.values():
         assert isinstance(outcome, ClientError)
-        assert outcome.error == expected
+        assert outcome.error == expected_error
     if not target.is_older:
         assert await list_matching(admin, name, pattern=name[:5] + ".*") == {name}
         assert await list_matching(admin, name, pattern=name[:5]) == set()
@@ -376,11 +381,11 @@ async def test_each_key_has_its_own_outcome(cluster: Cluster, admin: Admin, name
     missing = description_by_id[f"{name}-nobody"]
     assert isinstance(missing, ClientError)
     assert missing.error == ErrorCode.transactional_id_not_found
-    producers = await admin.describe_producers(
+    producers_by_partition = await admin.describe_producers(
         (TopicPartition(name, 0), TopicPartition(name, 5)), timeout_ms=5_000
     )
-    assert producers[TopicPartition(name, 0)] == ()
-    assert isinstance(producers[TopicPartition(name, 5)], ClientError)
+    assert producers_by_partition[TopicPartition(name, 0)] == ()
+    assert isinstance(producers_by_partition[TopicPartition(name, 5)], ClientError)
 
 
 async def test_topics_offsets_and_the_cluster_itself(
@@ -413,6 +418,6 @@ async def test_topics_offsets_and_the_cluster_itself(
             assert listed_offset.offset == 0
         await producer.abort()
     assert await admin.delete_topics((name, f"{name}-nothing")) != {}
-    with pytest.raises(ClientError) as refusal:
+    with pytest.raises(ClientError) as error_info:
         await admin.update_features({"transaction.version": 9})
-    assert refusal.value.error == ErrorCode.invalid_update_version
+    assert error_info.value.error == ErrorCode.invalid_update_version

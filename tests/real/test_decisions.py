@@ -94,15 +94,15 @@ def test_a_defect_is_convicted_and_nothing_else(
 ) -> None:
     decisions_arguments = ("txns", "--bootstrap-server", kafka.bootstrap, "decisions")
 
-    has_ended = threading.Event()
+    ended_event = threading.Event()
     answers: list[tuple[int, Report]] = []
 
     async def write() -> None:
         await write_load(kafka.bootstrap, TRANSACTIONS)
-        has_ended.set()
+        ended_event.set()
 
     def ask_meanwhile() -> None:
-        while not has_ended.is_set():
+        while not ended_event.is_set():
             answers.append(asked(*decisions_arguments))
 
     async def write_and_ask() -> None:
@@ -136,9 +136,9 @@ def test_a_defect_is_convicted_and_nothing_else(
         (repeat_marker, "twice"),
     ):
         for number in (0, -2):
-            disks = tmp_path / f"{state}{number}"
-            shutil.copytree(kafka.directory, disks)
-            replicas = sorted(disks.rglob(f"{TOPIC}-1"))
+            disks_directory = tmp_path / f"{state}{number}"
+            shutil.copytree(kafka.directory, disks_directory)
+            replicas = sorted(disks_directory.rglob(f"{TOPIC}-1"))
             marker = markers_in(replicas[0])[number]
             for replica in replicas:
                 change(replica, marker.offset)

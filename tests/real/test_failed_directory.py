@@ -191,7 +191,7 @@ async def test_a_failed_directory_here() -> None:
     async with real_cluster(brokers=2, topics=()) as sim:
 
         async def fill(_directory: str) -> None:
-            action = FillDisk(broker=FAILING)
-            sim.injector.arm(FaultRule(id="full", point=FaultPoint.NOW, action=action))
+            fill_disk = FillDisk(broker=FAILING)
+            sim.injector.arm(FaultRule(id="full", point=FaultPoint.NOW, action=fill_disk))
 
         assert await story(sim.bootstrap, fill) == EXPECTED

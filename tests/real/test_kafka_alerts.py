@@ -47,16 +47,16 @@ scrape_configs: [{job_name: kafka, static_configs: [{targets: ["127.0.0.1:%d"]}]
 def agent() -> Path:
     """Path of the jar of Prometheus' JMX exporter."""
 
-    def check(jars: Path) -> None:
-        if not list(jars.glob("jmx_prometheus_javaagent-*.jar")):
-            raise ApacheKafkaError(f"no exporter in {jars}")
+    def check(jar_directory: Path) -> None:
+        if not list(jar_directory.glob("jmx_prometheus_javaagent-*.jar")):
+            raise ApacheKafkaError(f"no exporter in {jar_directory}")
 
-    pom = POM.with_name("jmx") / "pom.xml"
+    pom_file = POM.with_name("jmx") / "pom.xml"
     folder = cached_jars(
-        pom, "jmx-exporter", "agent", description="Prometheus' exporter", check=check
+        pom_file, "jmx-exporter", "agent", description="Prometheus' exporter", check=check
     )
-    (jar,) = folder.glob("jmx_prometheus_javaagent-*.jar")
-    return jar
+    (jar_file,) = folder.glob("jmx_prometheus_javaagent-*.jar")
+    return jar_file
 
 
 def read_url(url: str) -> str:
@@ -64,7 +64,7 @@ def read_url(url: str) -> str:
         return str(answer.read().decode())
 
 
-async def hang(bootstrap: str, metrics: str) -> str:
+async def hang(bootstrap: str, metrics_text: str) -> str:
     """A hanging transaction.
 
     Returns:
@@ -74,10 +74,10 @@ async def hang(bootstrap: str, metrics: str) -> str:
         admin = Admin(cluster)
         await admin.create_topic("orders", partitions=1)
         await make_hanging(admin, TopicPartition("orders", 0), "ghost")
-        return await sharing(cluster, admin, metrics)
+        return await sharing(cluster, admin, metrics_text)
 
 
-async def sharing(cluster: Cluster, admin: Admin, metrics: str) -> str:
+async def sharing(cluster: Cluster, admin: Admin, metrics_text: str) -> str:
     """A share group whose members reject two records: one letter is written, one is too large."""
     topic_partition = TopicPartition("parcels", 0)
     await admin.create_topic(topic_partition.topic, partitions=1)
@@ -96,7 +96,7 @@ async def sharing(cluster: Cluster, admin: Admin, metrics: str) -> str:
             await producer.send(topic_partition.topic, topic_partition.partition, b"one")
         await reject_one(member, topic_partition)
     for _ in range(60):
-        text = await asyncio.to_thread(read_url, metrics)
+        text = await asyncio.to_thread(read_url, metrics_text)
         if not unexported_metrics(text):
             break
         await member.poll(max_wait_ms=500)

@@ -21,5 +21,5 @@ def test_a_commit_that_waits_where_the_coordinator_moves(version: str) -> None:
 @pytest.mark.parametrize("version", KNOWN)
 def test_the_page_says_what_was_seen(version: str) -> None:
     outcome = KNOWN[version]
-    answer = "" if outcome.answer is ErrorCode.none else f"{outcome.answer.name}".upper()
-    assert f"| {version} | {answer or 'without an error'} | none |" in PAGE.read_text("utf-8")
+    answer_text = "" if outcome.answer is ErrorCode.none else f"{outcome.answer.name}".upper()
+    assert f"| {version} | {answer_text or 'without an error'} | none |" in PAGE.read_text("utf-8")

@@ -69,11 +69,11 @@ def serving(stage: Stage, disks: Corpus) -> Iterator[TxnsimServer]:
     stopped.
     """
     directories = disks.brokers(stage.name)
-    fingerprint_before = fingerprint(directories)
+    fingerprint_before_by_path = fingerprint(directories)
     arguments = ("--load", *map(str, directories), "--clock-at", "stopped")
     with TxnsimServer(brokers=len(directories), arguments=arguments) as running_server:
         yield running_server
-    assert fingerprint(directories) == fingerprint_before, "nothing is ever written there"
+    assert fingerprint(directories) == fingerprint_before_by_path, "nothing is ever written there"
 
 
 def fingerprint(directories: tuple[Path, ...]) -> dict[Path, tuple[int, int]]:
@@ -158,15 +158,15 @@ def test_operators_find_what_the_real_brokers_had_told(stage: Stage, server: Txn
     assert view.producers.keys() == told_producers.keys()
     assert {key[0].topic for key in differing_keys} <= {UNDECIDED}
     assert view.transactions == {
-        listing.transactional_id: (
-            listing.producer_id,
-            listing.producer_epoch,
-            listing.state,
-            listing.timeout_ms,
-            listing.start_time_ms,
-            tuple(sorted(listing.partitions)),
+        listed_transaction.transactional_id: (
+            listed_transaction.producer_id,
+            listed_transaction.producer_epoch,
+            listed_transaction.state,
+            listed_transaction.timeout_ms,
+            listed_transaction.start_time_ms,
+            tuple(sorted(listed_transaction.partitions)),
         )
-        for listing in stage.listed
+        for listed_transaction in stage.listed
     }
     hanging = {
         (transaction.place, transaction.producer_id, transaction.start_offset)
@@ -184,19 +184,19 @@ async def look(bootstrap: str, stage: Stage) -> OperatorView:
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         admin = Admin(cluster)
         log_places = sorted({producer.place for producer in stage.producers})
-        producers = await admin.describe_producers(
+        producers_by_partition = await admin.describe_producers(
             [TopicPartition(*log_place) for log_place in log_places]
         )
         description_by_id = await admin.describe_transactions(
-            [listing.transactional_id for listing in stage.listed]
+            [listed_transaction.transactional_id for listed_transaction in stage.listed]
         )
-        hanging = await admin.find_hanging(
+        hanging_transactions = await admin.find_hanging(
             now_ms=cluster.clock.now_ms(), max_transaction_timeout_ms=MINUTE_MS
         )
     return OperatorView(
         producers={
             (Place(*topic_and_partition(partition_text)), state.producer_id): in_numbers(state)
-            for partition_text, states in producers.items()
+            for partition_text, states in producers_by_partition.items()
             if not isinstance(states, ClientError)
             for state in states
         },
@@ -207,11 +207,11 @@ async def look(bootstrap: str, stage: Stage) -> OperatorView:
         },
         hanging={
             (
-                Place(*topic_and_partition(hanging_one.partition)),
-                hanging_one.producer.producer_id,
-                hanging_one.producer.txn_start_offset or 0,
+                Place(*topic_and_partition(hanging_transaction.partition)),
+                hanging_transaction.producer.producer_id,
+                hanging_transaction.producer.txn_start_offset or 0,
             )
-            for hanging_one in hanging
+            for hanging_transaction in hanging_transactions
         },
     )
 
@@ -246,14 +246,17 @@ def topic_and_partition(topic_partition: TopicPartition) -> tuple[str, int]:
 def test_groups_have_their_positions(stage: Stage, server: TxnsimServer) -> None:
     assert stage.offsets
     for group in sorted({position.group for position in stage.offsets}):
-        expected = {
+        expected_by_partition = {
             position.place: position.offset for position in stage.offsets if position.group == group
         }
         consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": group})
-        committed = consumer.committed([Assigned(*log_place) for log_place in expected], timeout=30)
+        committed_partitions = consumer.committed(
+            [Assigned(*log_place) for log_place in expected_by_partition], timeout=30
+        )
         assert {
-            Place(position.topic, position.partition): position.offset for position in committed
-        } == expected
+            Place(position.topic, position.partition): position.offset
+            for position in committed_partitions
+        } == expected_by_partition
         consumer.close()
 
 
@@ -263,27 +266,28 @@ def test_groups_have_their_positions(stage: Stage, server: TxnsimServer) -> None
 def test_a_repair_is_practised_and_readers_go_on(
     stage: Stage, disks: Corpus, tmp_path: Path
 ) -> None:
-    hung = {
+    hung_by_partition = {
         transaction.place: transaction.start_offset
         for transaction in stage.open
         if transaction.verdict == "hanging"
     }
     with serving(stage, disks) as server:
-        read_before = read_committed(server.bootstrap, hung)
-        assert {log_place: read_before[log_place] for log_place in hung} == recorded_reads(
-            stage, hung
-        )
+        read_before_by_partition = read_committed(server.bootstrap, hung_by_partition)
+        assert {
+            log_place: read_before_by_partition[log_place] for log_place in hung_by_partition
+        } == recorded_reads(stage, hung_by_partition)
         # What was decided about some of them can no longer be known.
         assert operate(server, "repair", "--yes", "--guess", "abort", cwd=tmp_path) == 0
         assert operate(server, "find-hanging", "--all", cwd=tmp_path) == 0
-        read_after = read_committed(server.bootstrap, hung)
+        read_after_by_partition = read_committed(server.bootstrap, hung_by_partition)
     assert all(
-        read_after[log_place][: len(read_before[log_place])] == read_before[log_place]
-        for log_place in hung
+        read_after_by_partition[log_place][: len(read_before_by_partition[log_place])]
+        == read_before_by_partition[log_place]
+        for log_place in hung_by_partition
     )
-    assert sum(map(len, read_after.values())) > sum(map(len, read_before.values())), (
-        "what stood behind them"
-    )
+    assert sum(map(len, read_after_by_partition.values())) > sum(
+        map(len, read_before_by_partition.values())
+    ), "what stood behind them"
 
 
 def operate(server: TxnsimServer, *command: str, cwd: Path) -> int:
@@ -296,22 +300,22 @@ def operate(server: TxnsimServer, *command: str, cwd: Path) -> int:
     return process.returncode
 
 
-def recorded_reads(stage: Stage, hung: dict[Place, int]) -> dict[Place, Read]:
+def recorded_reads(stage: Stage, hung_by_partition: dict[Place, int]) -> dict[Place, Read]:
     """The records that read_committed readers got while the partitions' brokers ran."""
-    partitions = {
+    partition_by_partition = {
         partition.place: partition for topic in stage.topics for partition in topic.partitions
     }
     return {
         log_place: [
             (record.offset, record.key, record.value)
-            for record in partitions[log_place].records
+            for record in partition_by_partition[log_place].records
             if record.committed and record.offset < start
         ]
-        for log_place, start in hung.items()
+        for log_place, start in hung_by_partition.items()
     }
 
 
-def read_committed(bootstrap: str, log_places: dict[Place, int]) -> dict[Place, Read]:
+def read_committed(bootstrap: str, log_place_by_partition: dict[Place, int]) -> dict[Place, Read]:
     """Read all records that librdkafka delivers with read_committed, up to each partition's end."""
     consumer = Consumer(
         {
@@ -323,21 +327,23 @@ def read_committed(bootstrap: str, log_places: dict[Place, int]) -> dict[Place, 
             "enable.auto.commit": False,
         }
     )
-    consumer.assign([Assigned(*log_place, 0) for log_place in log_places])
-    reads: dict[Place, Read] = {log_place: [] for log_place in log_places}
+    consumer.assign([Assigned(*log_place, 0) for log_place in log_place_by_partition])
+    reads_by_partition: dict[Place, Read] = {log_place: [] for log_place in log_place_by_partition}
     ended_places: set[Place] = set()
-    while len(ended_places) < len(log_places):
+    while len(ended_places) < len(log_place_by_partition):
         message: Message | None = consumer.poll(30)
-        assert message is not None, f"no end of {set(log_places) - ended_places}"
+        assert message is not None, f"no end of {set(log_place_by_partition) - ended_places}"
         message_place = Place(message.topic() or "", message.partition() or 0)
         error = message.error()
         if error is None:
-            reads[message_place].append((message.offset() or 0, message.key(), message.value()))
+            reads_by_partition[message_place].append(
+                (message.offset() or 0, message.key(), message.value())
+            )
         else:
             assert error.code() == KafkaError._PARTITION_EOF, error
             ended_places.add(message_place)
     consumer.close()
-    return reads
+    return reads_by_partition
 
 
 def test_a_damaged_disk_is_told_by_the_command(disks: Corpus) -> None:

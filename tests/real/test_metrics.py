@@ -62,10 +62,10 @@ class Jmx(ManagedResource):
         pid: Whose; a process of this user.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, process_id: int) -> None:
         java = tool("java", "JMX needs a JDK 17")
         self._process = subprocess.Popen(
-            [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", str(READER), str(pid)],
+            [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", str(READER), str(process_id)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -90,8 +90,8 @@ class Jmx(ManagedResource):
                 raise ApacheKafkaError(f"JMX: no answer to {pattern}")
             if printed_line == "\n":
                 return beans
-            name, attribute, sample_value = printed_line.rstrip("\n").split("\t")
-            beans.append(Bean(name=name, attribute=attribute, value=float(sample_value)))
+            name, attribute_name, sample_value = printed_line.rstrip("\n").split("\t")
+            beans.append(Bean(name=name, attribute=attribute_name, value=float(sample_value)))
 
 
 TOPIC: Final = "watched"
@@ -153,14 +153,14 @@ def _comparable_value(name: str, beans: list[Bean]) -> Any:
     if name == table.REQUESTS:
         return {
             (properties["request"], properties["version"]): sample_value
-            for properties, attribute, sample_value in rows
-            if attribute == "Count" and properties["request"] in COUNTED
+            for properties, attribute_name, sample_value in rows
+            if attribute_name == "Count" and properties["request"] in COUNTED
         }
     if name == table.REQUEST_ERRORS:
         return {
             (properties["request"], properties["error"]): sample_value
-            for properties, attribute, sample_value in rows
-            if attribute == "Count"
+            for properties, attribute_name, sample_value in rows
+            if attribute_name == "Count"
             and properties["request"] in COUNTED
             and properties["error"] != "NONE"
         }
@@ -173,7 +173,9 @@ def _comparable_value(name: str, beans: list[Bean]) -> Any:
         counts, means = _by_request(rows, "Count"), _by_request(rows, "Mean")
         return {api: round(counts[api] * means[api]) for api in counts}
     return sum(
-        sample_value for _, attribute, sample_value in rows if attribute in {"Value", "Count"}
+        sample_value
+        for _, attribute_name, sample_value in rows
+        if attribute_name in {"Value", "Count"}
     )
 
 
@@ -182,8 +184,8 @@ def _by_request(
 ) -> dict[str, float]:
     return {
         properties["request"]: sample_value
-        for properties, attribute, sample_value in rows
-        if attribute == wanted_attribute and properties["request"] in COUNTED and sample_value
+        for properties, attribute_name, sample_value in rows
+        if attribute_name == wanted_attribute and properties["request"] in COUNTED and sample_value
     }
 
 
@@ -192,8 +194,8 @@ def of_txnsim(url: str) -> Values:
     with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:
         text = answer.read().decode()
     samples: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
+    for metric in text_string_to_metric_families(text):
+        for sample in metric.samples:
             samples.setdefault(sample.name, []).append((sample.labels, sample.value))
 
     def by_api(name: str) -> dict[str, float]:
@@ -268,8 +270,8 @@ async def story(bootstrap: str, read: Callable[[], Values]) -> dict[str, Values]
             moments["a stray write was refused"] = read()
             await _write(late_producer, 1, HOUR_MS)
             moments["a transaction is late"] = read()
-            fetched = await fetch(cluster, TOPIC, 0, 0, max_wait_ms=WAITED_MS)
-            assert not fetched.records
+            fetch_result = await fetch(cluster, TOPIC, 0, 0, max_wait_ms=WAITED_MS)
+            assert not fetch_result.records
             await admin.describe_transactions(["nobody"])
             await admin.describe_producers([TopicPartition(TOPIC, 0)])
             moments["questions were asked"] = read()
@@ -299,9 +301,9 @@ async def _heal(admin: Admin) -> None:
     report = await survey(
         admin, now_ms=now_ms, partitions=[TopicPartition(TOPIC, 2)], older_than_ms=0
     )
-    (finding,) = report.findings
-    assert finding.verdict is OpenTxnStatus.HANGING
-    assert (await repair(admin, finding, now_ms=now_ms)).outcome is Outcome.REPAIRED
+    (judged_transaction,) = report.findings
+    assert judged_transaction.verdict is OpenTxnStatus.HANGING
+    assert (await repair(admin, judged_transaction, now_ms=now_ms)).outcome is Outcome.REPAIRED
 
 
 async def _wait_until_ended(admin: Admin) -> None:

@@ -36,30 +36,39 @@ HOUR_MS = 3_600_000
 async def test_what_hangs_is_named_alone_and_healed(
     cluster: Cluster, admin: Admin, name: str
 ) -> None:
-    hangs, lives = TopicPartition(name, 0), TopicPartition(name, 1)
+    hanging_partition, live_partition = TopicPartition(name, 0), TopicPartition(name, 1)
     await admin.create_topic(name, partitions=2)
-    async with await begin_transaction(cluster, f"{name}-living") as living_transaction:
-        await living_transaction.send(name, 1, b"x")
-        identity = await make_hanging(admin, hangs, f"{name}-ghost")
+    async with await begin_transaction(cluster, f"{name}-living") as living_producer:
+        await living_producer.send(name, 1, b"x")
+        producer_identity = await make_hanging(admin, hanging_partition, f"{name}-ghost")
         now_ms = cluster.clock.now_ms() + 60_000
-        report = await survey(admin, now_ms=now_ms, partitions=[hangs, lives], older_than_ms=0)
+        report = await survey(
+            admin, now_ms=now_ms, partitions=[hanging_partition, live_partition], older_than_ms=0
+        )
         assert {
             finding_row.transaction.partition: finding_row.verdict
             for finding_row in report.findings
         } == {
-            hangs: OpenTxnStatus.HANGING,
-            lives: OpenTxnStatus.ALIVE,
+            hanging_partition: OpenTxnStatus.HANGING,
+            live_partition: OpenTxnStatus.ALIVE,
         }
-        assert (await explain(admin, hangs, now_ms=now_ms)).cause is StandingCause.HANGING
-        assert (await explain(admin, lives, now_ms=now_ms)).cause is StandingCause.ALIVE
-        (finding,) = report.hanging
-        assert finding.transaction.producer.producer_id == identity.producer_id
-        repaired = await repair(admin, finding, now_ms=now_ms)
-        assert repaired.outcome is Outcome.REPAIRED
+        assert (
+            await explain(admin, hanging_partition, now_ms=now_ms)
+        ).cause is StandingCause.HANGING
+        assert (await explain(admin, live_partition, now_ms=now_ms)).cause is StandingCause.ALIVE
+        (judged_transaction,) = report.hanging
+        assert judged_transaction.transaction.producer.producer_id == producer_identity.producer_id
+        finished_repair = await repair(admin, judged_transaction, now_ms=now_ms)
+        assert finished_repair.outcome is Outcome.REPAIRED
         # The ghost's record and the marker.
-        assert (repaired.last_stable_offset_before, repaired.last_stable_offset_after) == (0, 2)
-        assert (await explain(admin, hangs, now_ms=now_ms)).cause is StandingCause.NOTHING
-        await living_transaction.commit()
+        assert (
+            finished_repair.last_stable_offset_before,
+            finished_repair.last_stable_offset_after,
+        ) == (0, 2)
+        assert (
+            await explain(admin, hanging_partition, now_ms=now_ms)
+        ).cause is StandingCause.NOTHING
+        await living_producer.commit()
 
 
 async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str) -> None:
@@ -68,9 +77,13 @@ async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str)
     await admin.create_topic(name, partitions=1)
     await make_hanging(admin, topic_partition, f"{name}-ghost")
     now_ms = admin.cluster.clock.now_ms()
-    (finding,) = (await survey(admin, now_ms=now_ms, partitions=[topic_partition])).hanging
-    repairs = await asyncio.gather(*(repair(admin, finding, now_ms=now_ms) for _ in range(2)))
-    outcomes = {repaired.outcome for repaired in repairs}
+    (judged_transaction,) = (
+        await survey(admin, now_ms=now_ms, partitions=[topic_partition])
+    ).hanging
+    repairs = await asyncio.gather(
+        *(repair(admin, judged_transaction, now_ms=now_ms) for _ in range(2))
+    )
+    outcomes = {finished_repair.outcome for finished_repair in repairs}
     assert outcomes <= {
         Outcome.REPAIRED,
         Outcome.ENDED_TWICE,
@@ -121,8 +134,8 @@ async def test_kafkas_tool_names_the_same(
     survey_result = await survey(
         admin, now_ms=now_ms, partitions=[topic_partition], older_than_ms=0
     )
-    for finding in survey_result.hanging:
-        await repair(admin, finding, now_ms=now_ms)
+    for judged_transaction in survey_result.hanging:
+        await repair(admin, judged_transaction, now_ms=now_ms)
     assert len(survey_result.hanging) == 1
 
 
@@ -131,18 +144,18 @@ async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_al
     target: ClusterUnderTest, cluster: Cluster, admin: Admin, name: str, tmp_path: Path
 ) -> None:
     """An operator finds, tries and repairs a hang by typed commands; a live transaction commits."""
-    audit = tmp_path / "audit.jsonl"
+    audit_file = tmp_path / "audit.jsonl"
     scope = ("--topic", name)
     await admin.create_topic(name, partitions=4)
     async with Producer(
         cluster, transactional_id=f"{name}-long", transaction_timeout_ms=LASTING_MS
-    ) as long_lived:
-        await long_lived.init_transactions()
-        long_lived.begin()
+    ) as long_lived_producer:
+        await long_lived_producer.init_transactions()
+        long_lived_producer.begin()
         old_ms = cluster.clock.now_ms() - HOUR_MS
         # It shares no partition with the ghosts, or it would wait for them.
         for partition in (2, 3):
-            await long_lived.send(name, partition, b"long", timestamp_ms=old_ms)
+            await long_lived_producer.send(name, partition, b"long", timestamp_ms=old_ms)
         for partition in (0, 1):
             await make_hanging(admin, TopicPartition(name, partition), f"{name}-ghost-{partition}")
 
@@ -156,19 +169,21 @@ async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_al
         assert verdicts == {0: "hanging", 1: "hanging", 2: "alive", 3: "alive"}
         assert _partitions(kafkas(target, "find-hanging", *scope).stdout) == {0, 1}
 
-        repair_output = ours(target, "repair", *scope, "--audit-file", str(audit), "--json")
+        repair_output = ours(target, "repair", *scope, "--audit-file", str(audit_file), "--json")
         assert [row["outcome"] for row in json.loads(repair_output.stdout)["repairs"]] == [
             "would be repaired"
         ] * 2
-        assert not audit.exists()
+        assert not audit_file.exists()
         assert _partitions(kafkas(target, "find-hanging", *scope).stdout) == {0, 1}
 
-        repaired = ours(target, "repair", *scope, "--yes", "--audit-file", str(audit), "--json")
+        repaired = ours(
+            target, "repair", *scope, "--yes", "--audit-file", str(audit_file), "--json"
+        )
         assert repaired.code == 0
         for row in json.loads(repaired.stdout)["repairs"]:
             assert row["outcome"] == "repaired"
             assert row["last_stable_offset_after"] > row["last_stable_offset_before"]
-        lines = [json.loads(line) for line in audit.read_text().splitlines()]
+        lines = [json.loads(line) for line in audit_file.read_text().splitlines()]
         assert ["attempt" if "attempt" in line else "repair" for line in lines] == [
             "attempt",
             "repair",
@@ -177,7 +192,7 @@ async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_al
         assert ours(target, "find-hanging", "--all", *scope).code == 0
         assert _partitions(kafkas(target, "find-hanging", *scope).stdout) == set()
         assert ours(target, "why", name, "0").code == 0
-        await long_lived.commit()
+        await long_lived_producer.commit()
     # Under transactions v2 a commit is answered before its markers are written.
     await until_state(cluster, f"{name}-long", "CompleteCommit")
     for partition in range(4):
@@ -202,10 +217,10 @@ async def test_a_lingering_transaction_is_ended_by_its_identity(
     )
     other_identity = msgspec.structs.replace(identity, producer_epoch=identity.producer_epoch + 7)
     assert (await look_at(admin, other_identity, wanted_decision)).outcome is EndOutcome.REFUSED
-    prospect = await look_at(admin, identity, wanted_decision)
-    assert prospect.outcome is EndOutcome.WOULD_END
-    assert [(part.start_offset, part.offsets) for part in prospect.parts] == [(0, 1), (0, 1)]
-    assert (await end(admin, prospect, wanted_decision)).outcome is EndOutcome.ENDED
+    prospective_end = await look_at(admin, identity, wanted_decision)
+    assert prospective_end.outcome is EndOutcome.WOULD_END
+    assert [(part.start_offset, part.offsets) for part in prospective_end.parts] == [(0, 1), (0, 1)]
+    assert (await end(admin, prospective_end, wanted_decision)).outcome is EndOutcome.ENDED
     expected = [b"prepared"] * 2 if wanted_decision is PastDecision.COMMITTED else []
     assert await values(cluster, name, partitions=2) == expected
     assert (await look_at(admin, identity, wanted_decision)).outcome is EndOutcome.WAS_ENDED

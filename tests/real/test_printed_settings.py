@@ -85,28 +85,40 @@ def test_java(settings_by_library: dict[str, str]) -> None:
 
 
 def test_franz_go(settings_by_library: dict[str, str], tmp_path: Path) -> None:
-    source, overlay, program = tmp_path / "main.go", tmp_path / "overlay.json", tmp_path / "program"
-    source.write_text(GO.substitute(settings=settings_by_library["franz-go"], topic=TOPIC))
-    # In the module of our Go programs, whose libraries are there, though the file is elsewhere.
-    overlay.write_text(
-        json.dumps({"Replace": {str(GO_SOURCES / "printed" / "main.go"): str(source)}})
+    source_path, overlay_folder, program_file = (
+        tmp_path / "main.go",
+        tmp_path / "overlay.json",
+        tmp_path / "program",
     )
-    build = ("go", "build", "-overlay", str(overlay), "-buildvcs=false", "-o", str(program))
+    source_path.write_text(GO.substitute(settings=settings_by_library["franz-go"], topic=TOPIC))
+    # In the module of our Go programs, whose libraries are there, though the file is elsewhere.
+    overlay_folder.write_text(
+        json.dumps({"Replace": {str(GO_SOURCES / "printed" / "main.go"): str(source_path)}})
+    )
+    build = (
+        "go",
+        "build",
+        "-overlay",
+        str(overlay_folder),
+        "-buildvcs=false",
+        "-o",
+        str(program_file),
+    )
     _run_program([*build, "./printed"], directory=GO_SOURCES, timeout_s=BUILD_TIMEOUT_S)
-    assert _run_program([str(program)], directory=tmp_path) == "sent\n"
+    assert _run_program([str(program_file)], directory=tmp_path) == "sent\n"
 
 
 def test_kafkajs(settings_by_library: dict[str, str], tmp_path: Path) -> None:
-    node, _, modules, _ = node_program("kafkajs")
-    source = tmp_path / "main.mjs"
-    source.write_text(
+    node_name, _, modules, _ = node_program("kafkajs")
+    source_path = tmp_path / "main.mjs"
+    source_path.write_text(
         NODE.substitute(
             modules=json.dumps(f"{modules}/"),
             settings=settings_by_library["KafkaJS"].strip(),
             topic=TOPIC,
         )
     )
-    assert "sent\n" in _run_program([node, str(source)], directory=tmp_path)
+    assert "sent\n" in _run_program([node_name, str(source_path)], directory=tmp_path)
 
 
 def _run_program(command: Sequence[str], *, directory: Path, timeout_s: float = TIMEOUT_S) -> str:

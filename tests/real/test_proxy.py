@@ -94,14 +94,14 @@ class ProxiedKafka:
         values: list[bytes | None] = []
         offset = 0
         while True:
-            read = await fetch(
+            fetch_result = await fetch(
                 self.client, self.topic, 0, offset,
                 isolation=IsolationLevel.READ_COMMITTED, max_wait_ms=0,
             )  # fmt: skip
-            values += [record.value for record in read.records]
-            if read.next_offset == offset:
+            values += [record.value for record in fetch_result.records]
+            if fetch_result.next_offset == offset:
                 return values
-            offset = read.next_offset
+            offset = fetch_result.next_offset
 
 
 @asynccontextmanager
@@ -113,11 +113,15 @@ async def front_of(
     """
     running_kafka, peer_port = kafka
     environment = real_environment(seed=1)
-    peers = tuple(
-        NodeAddress(node, "127.0.0.1", port) for node, port in running_kafka.peers.items()
+    peer_addresses = tuple(
+        NodeAddress(node_id, "127.0.0.1", port) for node_id, port in running_kafka.peers.items()
     )
     options = ProxyOptions(
-        bootstrap=running_kafka.bootstrap, port=0, peers=peers, peer_port=peer_port, **more_options
+        bootstrap=running_kafka.bootstrap,
+        port=0,
+        peers=peer_addresses,
+        peer_port=peer_port,
+        **more_options,
     )
     proxy = FaultProxy(environment, options)
     await proxy.start()
@@ -134,32 +138,32 @@ async def front_of(
 
 
 async def test_a_real_commit_marker_is_held_and_let_go(kafka: tuple[ApacheKafka, int]) -> None:
-    async with front_of(kafka, "held") as front_proxy:
-        front_proxy.arm(
-            point="peer.request", api="WriteTxnMarkers", topic=front_proxy.topic, source="broker/1",
-            committed=True, action={"do": "hold"},
+    async with front_of(kafka, "held") as proxied_kafka:
+        proxied_kafka.arm(
+            point="peer.request", api="WriteTxnMarkers", topic=proxied_kafka.topic,
+            source="broker/1", committed=True, action={"do": "hold"},
         )  # fmt: skip
-        await front_proxy.commit("held", b"held")
-        await front_proxy.wait_until_struck()
-        assert await front_proxy.state("held") == "PrepareCommit"
-        assert await front_proxy.read_committed() == [], "committed, and not readable yet"
-        assert front_proxy.proxy.injector.release("f") >= 1  # sent again, where this took long
+        await proxied_kafka.commit("held", b"held")
+        await proxied_kafka.wait_until_struck()
+        assert await proxied_kafka.state("held") == "PrepareCommit"
+        assert await proxied_kafka.read_committed() == [], "committed, and not readable yet"
+        assert proxied_kafka.proxy.injector.release("f") >= 1  # sent again, where this took long
 
         async def is_readable() -> bool:
-            return await front_proxy.read_committed() == [b"held"]
+            return await proxied_kafka.read_committed() == [b"held"]
 
-        await front_proxy.until(is_readable)
-        await front_proxy.until_complete("held")
+        await proxied_kafka.until(is_readable)
+        await proxied_kafka.until_complete("held")
 
 
 async def test_brokers_that_log_in_over_tls_have_their_marker_held(tmp_path: Path) -> None:
     """SASL passes the proxy, TLS ends there: each side trusts the certificate of the other."""
     authority = Authority(tmp_path, now_ms=time.time_ns() // 1_000_000)
-    node, door = (
+    node_keys, door_keys = (
         authority.issue(common_name, hosts=["127.0.0.1"]) for common_name in ("node", "door")
     )
-    keystore = tmp_path / "node.keystore.pem"
-    keystore.write_bytes(node.key.read_bytes() + node.certificate.read_bytes())
+    keystore_file = tmp_path / "node.keystore.pem"
+    keystore_file.write_bytes(node_keys.key.read_bytes() + node_keys.certificate.read_bytes())
     peer_port = free_ports(1)[0] - 1
     internal = "listener.name.internal"
     login = 'PlainLoginModule required username="node" password="s" user_node="s";'
@@ -170,75 +174,75 @@ async def test_brokers_that_log_in_over_tls_have_their_marker_held(tmp_path: Pat
         f"{internal}.sasl.enabled.mechanisms": "PLAIN",
         f"{internal}.plain.sasl.jaas.config": f"org.apache.kafka.common.security.plain.{login}",
         f"{internal}.ssl.keystore.type": "PEM",
-        f"{internal}.ssl.keystore.location": str(keystore),
+        f"{internal}.ssl.keystore.location": str(keystore_file),
         f"{internal}.ssl.truststore.type": "PEM",
         f"{internal}.ssl.truststore.location": str(authority.certificate),
     }
-    trusting = ClientTls(authority=authority.certificate.read_text())
-    settings = ClientSettings(security=ClientSecurity(tls=trusting))
-    peer_tls = TlsFiles(certificate=str(door.certificate), key=str(door.key))
+    trusting_tls = ClientTls(authority=authority.certificate.read_text())
+    settings = ClientSettings(security=ClientSecurity(tls=trusting_tls))
+    peer_tls = TlsFiles(certificate=str(door_keys.certificate), key=str(door_keys.key))
     with ApacheKafka(peer_port=peer_port, properties=properties) as running_kafka:
         running_node = (running_kafka, peer_port)
         async with front_of(
             running_node, "held", peer_tls=peer_tls, settings=settings
-        ) as front_proxy:
-            front_proxy.arm(
-                point="peer.request", api="WriteTxnMarkers", topic=front_proxy.topic,
+        ) as proxied_kafka:
+            proxied_kafka.arm(
+                point="peer.request", api="WriteTxnMarkers", topic=proxied_kafka.topic,
                 source="broker/1", action={"do": "hold"},
             )  # fmt: skip
-            await front_proxy.commit("held", b"held")
-            await front_proxy.wait_until_struck()
-            assert await front_proxy.read_committed() == [], "committed, and not readable yet"
-            front_proxy.proxy.injector.disarm("f")
-            await front_proxy.until_complete("held")
-            assert await front_proxy.read_committed() == [b"held"]
+            await proxied_kafka.commit("held", b"held")
+            await proxied_kafka.wait_until_struck()
+            assert await proxied_kafka.read_committed() == [], "committed, and not readable yet"
+            proxied_kafka.proxy.injector.disarm("f")
+            await proxied_kafka.until_complete("held")
+            assert await proxied_kafka.read_committed() == [b"held"]
 
 
 async def test_a_marker_that_is_lost_is_sent_again(kafka: tuple[ApacheKafka, int]) -> None:
-    async with front_of(kafka, "lost") as front_proxy:
-        front_proxy.arm(
-            point="peer.request", api="WriteTxnMarkers", topic=front_proxy.topic, limit=1,
+    async with front_of(kafka, "lost") as proxied_kafka:
+        proxied_kafka.arm(
+            point="peer.request", api="WriteTxnMarkers", topic=proxied_kafka.topic, limit=1,
             action={"do": "drop"},
         )  # fmt: skip
-        await front_proxy.commit("lost", b"lost for a while")
-        await front_proxy.wait_until_struck()
-        assert await front_proxy.state("lost") == "PrepareCommit"
-        assert await front_proxy.read_committed() == []
-        await front_proxy.until_complete("lost")
-        assert await front_proxy.read_committed() == [b"lost for a while"]
+        await proxied_kafka.commit("lost", b"lost for a while")
+        await proxied_kafka.wait_until_struck()
+        assert await proxied_kafka.state("lost") == "PrepareCommit"
+        assert await proxied_kafka.read_committed() == []
+        await proxied_kafka.until_complete("lost")
+        assert await proxied_kafka.read_committed() == [b"lost for a while"]
 
 
 async def test_a_marker_that_is_doubled_changes_nothing(kafka: tuple[ApacheKafka, int]) -> None:
-    async with front_of(kafka, "doubled") as front_proxy:
-        front_proxy.arm(
-            point="peer.request", api="WriteTxnMarkers", topic=front_proxy.topic,
+    async with front_of(kafka, "doubled") as proxied_kafka:
+        proxied_kafka.arm(
+            point="peer.request", api="WriteTxnMarkers", topic=proxied_kafka.topic,
             action={"do": "duplicate"},
         )  # fmt: skip
-        await front_proxy.commit("doubled", b"doubled")
-        await front_proxy.wait_until_struck()
-        await front_proxy.until_complete("doubled")
-        assert await front_proxy.read_committed() == [b"doubled"]
+        await proxied_kafka.commit("doubled", b"doubled")
+        await proxied_kafka.wait_until_struck()
+        await proxied_kafka.until_complete("doubled")
+        assert await proxied_kafka.read_committed() == [b"doubled"]
 
 
 async def test_an_answer_to_a_verification_is_replaced(kafka: tuple[ApacheKafka, int]) -> None:
     """The leader gives its producer the error of the replaced answer."""
-    async with front_of(kafka, "unsure") as front_proxy:
-        front_proxy.arm(
+    async with front_of(kafka, "unsure") as proxied_kafka:
+        proxied_kafka.arm(
             point="peer.response", api="AddPartitionsToTxn", transactional_id="unsure", limit=1,
             action={"do": "error", "error": "COORDINATOR_LOAD_IN_PROGRESS"},
         )  # fmt: skip
-        await front_proxy.commit("unsure", b"asked again")
-        await front_proxy.wait_until_struck()
+        await proxied_kafka.commit("unsure", b"asked again")
+        await proxied_kafka.wait_until_struck()
 
 
 async def test_a_client_meets_an_error_that_no_broker_made(kafka: tuple[ApacheKafka, int]) -> None:
-    async with front_of(kafka, "moved") as front_proxy:
-        front_proxy.arm(
+    async with front_of(kafka, "moved") as proxied_kafka:
+        proxied_kafka.arm(
             point="client.request", api="EndTxn", transactional_id="moved", limit=1,
             action={"do": "error", "error": "NOT_COORDINATOR"},
         )  # fmt: skip
-        await front_proxy.commit("moved", b"after all")
-        await front_proxy.wait_until_struck()
+        await proxied_kafka.commit("moved", b"after all")
+        await proxied_kafka.wait_until_struck()
 
 
 async def test_without_the_proxy_nothing_between_brokers_gets_through(
@@ -246,18 +250,18 @@ async def test_without_the_proxy_nothing_between_brokers_gets_through(
 ) -> None:
     """A broker can't reach even itself without the proxy, as docs/proxy.md says."""
     running_kafka, _ = kafka
-    async with front_of(kafka, "closed") as front_proxy:
+    async with front_of(kafka, "closed") as proxied_kafka:
         written_identity, old_identity, new_identity = [
-            await identity(front_proxy.client, n) for n in ("written", "old", "new")
+            await identity(proxied_kafka.client, n) for n in ("written", "old", "new")
         ]
-        assert await add(front_proxy.client, "written", written_identity) == ErrorCode.none
-        assert await write(front_proxy.client, "written", written_identity, V1) == ErrorCode.none
+        assert await add(proxied_kafka.client, "written", written_identity) == ErrorCode.none
+        assert await write(proxied_kafka.client, "written", written_identity, V1) == ErrorCode.none
     async with Cluster(running_kafka.bootstrap) as client:
         # What was written before can be ended; its marker is owed.
-        end = TxnRequests(
+        end_request = TxnRequests(
             "written", producer_id=written_identity[0], producer_epoch=written_identity[1]
         ).end(committed=True, accepted_versions=VersionRange(3, 4))
-        assert (await client.ask(1, end)).error_code == ErrorCode.none
+        assert (await client.ask(1, end_request)).error_code == ErrorCode.none
         assert await state_of(client, "written") == "PrepareCommit"
         # Nothing can be written: the leader can't ask the coordinator.
         assert await add(client, "old", old_identity) == ErrorCode.none
@@ -265,8 +269,8 @@ async def test_without_the_proxy_nothing_between_brokers_gets_through(
         assert await state_of(client, "old") == "Ongoing"
         assert await write(client, "new", new_identity, V2) == ErrorCode.not_enough_replicas
         assert await state_of(client, "new") == "Empty"
-    async with front_of(kafka, "opened") as front_proxy:
-        await front_proxy.until_complete("written")
+    async with front_of(kafka, "opened") as proxied_kafka:
+        await proxied_kafka.until_complete("written")
 
 
 V1, V2 = VersionRange(9, 11), VersionRange(12, 12)
@@ -275,8 +279,10 @@ CLOSED = TopicPartition("closed", 0)
 
 
 async def identity(client: Cluster, transactional_id: str) -> tuple[int, int]:
-    assigned = await Producer(client, transactional_id=transactional_id).init_transactions()
-    return assigned.producer_id, assigned.producer_epoch
+    assigned_identity = await Producer(
+        client, transactional_id=transactional_id
+    ).init_transactions()
+    return assigned_identity.producer_id, assigned_identity.producer_epoch
 
 
 async def add(client: Cluster, transactional_id: str, identity: tuple[int, int]) -> ErrorCode:

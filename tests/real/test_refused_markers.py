@@ -33,8 +33,10 @@ async def test_whatever_is_behind_a_refused_marker_stays_prepared(cluster: Virtu
             value=None,
         )
         await Admin(client).incremental_alter_configs((change,))
-        for home in sorted({cluster.home(transactional_id) for transactional_id in outcome.names}):
-            cluster.move(home)
+        for home_partition in sorted(
+            {cluster.home(transactional_id) for transactional_id in outcome.names}
+        ):
+            cluster.move(home_partition)
         for transactional_id in outcome.names:
             await until_state(client, transactional_id, "CompleteCommit")
 

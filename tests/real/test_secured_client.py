@@ -43,17 +43,17 @@ class SecurityFiles:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         # This file was made just now: its time is the present.
-        stamp = directory / "stamp"
-        stamp.touch()
-        self.authority = Authority(directory, now_ms=stamp.stat().st_mtime_ns // 1_000_000)
+        stamp_file = directory / "stamp"
+        stamp_file.touch()
+        self.authority = Authority(directory, now_ms=stamp_file.stat().st_mtime_ns // 1_000_000)
         self.broker_store = self._store("broker", hosts=("127.0.0.1", "localhost"))
         self.client_store = self._store("client")
 
     def _store(self, common_name: str, hosts: tuple[str, ...] = ()) -> Path:
         pair = self.authority.issue(common_name, hosts=hosts)
-        store = self.directory / f"{common_name}.store.pem"
-        store.write_text(pair.key.read_text() + pair.certificate.read_text())
-        return store
+        store_folder = self.directory / f"{common_name}.store.pem"
+        store_folder.write_text(pair.key.read_text() + pair.certificate.read_text())
+        return store_folder
 
     def of_broker(self) -> dict[str, str]:
         """The properties of both brokers."""
@@ -83,8 +83,8 @@ class SecurityFiles:
         }
 
     def _scram(self) -> str:
-        module = f"{JAAS}scram.ScramLoginModule"
-        return f'{module} required username="scram" password="scram-secret";'
+        module_name = f"{JAAS}scram.ScramLoginModule"
+        return f'{module_name} required username="scram" password="scram-secret";'
 
     def of_client(self, way: str, *, is_broken: bool = False) -> Path:
         """A file for ``--command-config``."""

@@ -27,8 +27,8 @@ def test_the_table_says_what_the_jars_say(release: Release) -> None:
 
 @pytest.mark.parametrize("release", ON_KRAFT, ids=lambda release: release.name)
 def test_a_broker_describes_the_settings_of_its_release(release: Release) -> None:
-    levels = release.features.get("transaction.version")
-    level = 0 if levels is None else levels.max_level
+    level_range = release.features.get("transaction.version")
+    level = 0 if level_range is None else level_range.max_level
     with (
         ApacheKafka(version=release.patch_release, transaction_version=level) as kafka,
         closing(FramePlayer(kafka.bootstrap, play_prefix="settings", level=level)) as player,

@@ -61,10 +61,10 @@ def test_the_simulator_and_real_brokers_come_to_the_same(
 ) -> None:
     args = ("--on", f"apache-{VERSION}", "--mode", mode, "--json")
     status = main(["scenario", "run", *stories, *args])
-    out, err = capfd.readouterr()
-    cells = json.loads(out)
+    output, error_output = capfd.readouterr()
+    cells = json.loads(output)
     assert [(cell["scenario"], cell["why_not"]) for cell in cells if cell["why_not"]] == []
-    assert status == 0, err
+    assert status == 0, error_output
     assert (
         sum("stuck-last-stable-offset" in c["real"]["verdict"]["observed"] for c in cells) == hangs
     )
@@ -100,45 +100,45 @@ class SecuredKafka:
         self.kafka = kafka
         self.directory = directory
 
-    def config(self, way: str, *, with_tls: bool = False, user: str = "admin") -> Path:
+    def config(self, way: str, *, with_tls: bool = False, user_name: str = "admin") -> Path:
         """Client properties."""
         kind = "plain.Plain" if way == "PLAIN" else "scram.Scram"
-        path = self.directory / f"{user}-{way}-{with_tls}.properties"
+        path = self.directory / f"{user_name}-{way}-{with_tls}.properties"
         trust = f"ssl.truststore.type=PEM\nssl.truststore.location={self.directory / 'ca.pem'}\n"
         path.write_text(
             f"security.protocol={'SASL_SSL' if with_tls else 'SASL_PLAINTEXT'}\n"
             f"sasl.mechanism={way}\n"
             f"{trust if with_tls else ''}sasl.jaas.config={MODULES}{kind}LoginModule required "
-            f'username="{user}" password="{PASSWORDS[user]}";\n'
+            f'username="{user_name}" password="{PASSWORDS[user_name]}";\n'
         )
         return path
 
     def story_options(
-        self, way: str, *, with_tls: bool = False, user: str = "admin"
+        self, way: str, *, with_tls: bool = False, user_name: str = "admin"
     ) -> tuple[str, ...]:
         """Options of a story on this broker."""
         bootstrap = self.kafka.bootstrap_at("SASL_SSL" if with_tls else "SASL")
-        config = self.config(way, with_tls=with_tls, user=user)
+        config = self.config(way, with_tls=with_tls, user_name=user_name)
         return ("--on", bootstrap, "--yes", "--command-config", str(config))
 
     def allow(self, *acls: AclBinding) -> None:
         """Add these ACLs."""
-        with RawConnection(self.kafka.bootstrap) as admin:
+        with RawConnection(self.kafka.bootstrap) as admin_connection:
             creations = [creation(binding) for binding in acls]
-            count_before = self._acls(admin)
-            answer = admin.ask(KEYS["CreateAcls"], 3, creations=creations)
+            count_before = self._acls(admin_connection)
+            answer = admin_connection.ask(KEYS["CreateAcls"], 3, creations=creations)
             assert {result.error_code for result in answer.results} == {ErrorCode.none}
             until(
-                lambda: self._acls(admin),
+                lambda: self._acls(admin_connection),
                 lambda count: count == count_before + len(acls),
                 "the ACLs are in force",
             )
 
     @staticmethod
-    def _acls(admin: RawConnection) -> int:
+    def _acls(admin_connection: RawConnection) -> int:
         return sum(
             len(resource.acls)
-            for resource in admin.ask(KEYS["DescribeAcls"], 3, **ANY_ACL).resources
+            for resource in admin_connection.ask(KEYS["DescribeAcls"], 3, **ANY_ACL).resources
         )
 
     def do(self, command: str, *, with_tls: bool = False) -> ToolResult:
@@ -155,9 +155,9 @@ class SecuredKafka:
 def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
     """The broker, with a guest who may play stories and may not clean up."""
     directory = tmp_path_factory.mktemp("secured")
-    stamp = directory / "stamp"
-    stamp.touch()  # its time is the present
-    authority = Authority(directory, now_ms=stamp.stat().st_mtime_ns // 1_000_000)
+    stamp_file = directory / "stamp"
+    stamp_file.touch()  # its time is the present
+    authority = Authority(directory, now_ms=stamp_file.stat().st_mtime_ns // 1_000_000)
     authority.issue("broker", hosts=("127.0.0.1",))
     with ApacheKafka(listeners=logins(directory, PASSWORDS)) as kafka:
         secured_kafka = SecuredKafka(kafka, directory)
@@ -166,12 +166,12 @@ def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredK
                 acl(
                     resource_type,
                     name,
-                    right,
+                    operation,
                     principal=f"User:{GUEST}",
                     pattern=PatternType.PREFIXED,
                 )
                 for resource_type, name, rights in RIGHTS_OF_GUEST
-                for right in rights
+                for operation in rights
             )
         )
         yield secured_kafka
@@ -238,14 +238,14 @@ def test_what_may_not_be_cleaned_is_listed_with_the_commands_that_take_it_away(
     secured_kafka: SecuredKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The guest may neither abort what hangs, nor delete topics and groups."""
-    story_options = secured_kafka.story_options("SCRAM-SHA-256", user=GUEST)
+    story_options = secured_kafka.story_options("SCRAM-SHA-256", user_name=GUEST)
     stories = ("partition-never-added", "zombie-member")
     assert (
         main(["scenario", "run", *stories, "--mode", "V-", "--armed", *story_options, "--json"])
         == 1
     )
-    out, err = capfd.readouterr()
-    cells = {cell["scenario"]: cell for cell in json.loads(out)}
+    output, error_output = capfd.readouterr()
+    cells = {cell["scenario"]: cell for cell in json.loads(output)}
     ghost, zombie = (cells[cell_name] for cell_name in stories)
     assert zombie["real"]["verdict"]["observed"] == ["duplicate"]
     assert "CLUSTER_AUTHORIZATION_FAILED" in "".join(ghost["real"]["cured"]["because"])
@@ -267,7 +267,7 @@ def test_what_may_not_be_cleaned_is_listed_with_the_commands_that_take_it_away(
         ("group", "billing"),
     }
     leftovers = [*reversed(ghost["left"]), *zombie["left"]]
-    assert all(leftover["command"] in err for leftover in leftovers)
+    assert all(leftover["command"] in error_output for leftover in leftovers)
     take_away(secured_kafka, leftovers)
     assert leftover_topics(secured_kafka.kafka, STORYS) == []
 
@@ -276,7 +276,7 @@ def test_after_ctrl_c_a_transaction_that_may_not_be_ended_is_listed(
     secured_kafka: SecuredKafka,
 ) -> None:
     """The guest loses its right in the middle of the story."""
-    story_options = secured_kafka.story_options("SCRAM-SHA-512", with_tls=True, user=GUEST)
+    story_options = secured_kafka.story_options("SCRAM-SHA-512", with_tls=True, user_name=GUEST)
     with interrupted_once_open(secured_kafka, *story_options, "--json") as story:
         name = f"{story.prefix}app"
         secured_kafka.allow(
@@ -335,7 +335,9 @@ class InterruptedStory:
 def interrupted_once_open(secured_kafka: SecuredKafka, *options: str) -> Iterator[InterruptedStory]:
     """Play a story until its transaction is open, run the block, and end the story by Ctrl-C."""
     arguments = ["scenario", "run", "z23", "--mode", "TV2+", "--armed", *options]
-    was = signal(SIGINT, default_int_handler)  # a shell in the background hands on that it ignores
+    function_before = signal(
+        SIGINT, default_int_handler
+    )  # a shell in the background hands on that it ignores
     try:
         story = subprocess.Popen(
             [sys.executable, "-m", "txnsim", *arguments],
@@ -344,7 +346,7 @@ def interrupted_once_open(secured_kafka: SecuredKafka, *options: str) -> Iterato
             text=True,
         )
     finally:
-        signal(SIGINT, was)
+        signal(SIGINT, function_before)
     assert story.stderr is not None
     interrupted = InterruptedStory()
     try:

@@ -26,9 +26,9 @@ PLAYED = [pair for pair in RECORDED if "3.5.2" not in pair]
 
 
 @functools.cache
-def simulate_pair(pair: str) -> two_releases.ReleaseAnswers:
+def simulate_pair(pair_text: str) -> two_releases.ReleaseAnswers:
     """What a simulated cluster of the pair's release lines does: ``answers`` and ``asked``."""
-    first_line, second_line = (LINES[release] for release in pair.split("+"))
+    first_line, second_line = (LINES[release] for release in pair_text.split("+"))
 
     async def main(cluster: VirtualCluster) -> two_releases.ReleaseAnswers:
         for broker in two_releases.BROKERS:  # they register, as a real broker that starts
@@ -45,8 +45,11 @@ def simulate_pair(pair: str) -> two_releases.ReleaseAnswers:
                 and isinstance(event_fields, dict)
                 and not event_fields["response"]
             ):
-                source, target = _node(tracer.nodes[event.n]), _node(str(event_fields["peer"]))
-                line = f"{source} -> {target}: v{event_fields['version']}"
+                source, target_broker_id = (
+                    _node(tracer.nodes[event.n]),
+                    _node(str(event_fields["peer"])),
+                )
+                line = f"{source} -> {target_broker_id}: v{event_fields['version']}"
                 versions_by_api.setdefault(str(event_fields["api"]), set()).add(line)
         return {
             "answers": answers,
@@ -55,7 +58,7 @@ def simulate_pair(pair: str) -> two_releases.ReleaseAnswers:
 
     releases = (f"{first_line},2={second_line}",)
     full_level = TraceLevel.FULL
-    rules = RULES.get(pair, {})
+    rules = RULES.get(pair_text, {})
     return run_cluster(
         main, brokers=2, topics=(), as_version=releases, rules=rules, trace_level=full_level
     )
@@ -67,26 +70,28 @@ def _node(name: str) -> int:
     return 1 if number == CONTROLLER_ID else number
 
 
-@pytest.mark.parametrize("pair", RECORDED)
-def test_clients_are_answered_as_by_the_real_brokers(pair: str) -> None:
+@pytest.mark.parametrize("pair_text", RECORDED)
+def test_clients_are_answered_as_by_the_real_brokers(pair_text: str) -> None:
     ours = {
-        key: answer for key, answer in simulate_pair(pair)["answers"].items() if "leader" in key
+        key: answer
+        for key, answer in simulate_pair(pair_text)["answers"].items()
+        if "leader" in key
     }
     assert len(ours) == 8
-    assert ours == {key: RECORDED[pair]["answers"][key] for key in ours}
+    assert ours == {key: RECORDED[pair_text]["answers"][key] for key in ours}
 
 
-@pytest.mark.parametrize("pair", PLAYED)
-def test_brokers_ask_each_other_in_the_versions_of_the_real_ones(pair: str) -> None:
-    ours, real = simulate_pair(pair)["asked"], RECORDED[pair]["asked"]
-    if "2.8.2" in pair:  # for all else these ask ZooKeeper
+@pytest.mark.parametrize("pair_text", PLAYED)
+def test_brokers_ask_each_other_in_the_versions_of_the_real_ones(pair_text: str) -> None:
+    ours, real = simulate_pair(pair_text)["asked"], RECORDED[pair_text]["asked"]
+    if "2.8.2" in pair_text:  # for all else these ask ZooKeeper
         assert real.keys() >= {"AddPartitionsToTxn", "AlterPartition", "Fetch", "WriteTxnMarkers"}
         ours = {name: ours[name] for name in real}
     assert ours == real
 
 
-@pytest.mark.parametrize("pair", PLAYED)
-def test_brokers_list_the_versions_and_levels_of_the_real_ones(pair: str) -> None:
+@pytest.mark.parametrize("pair_text", PLAYED)
+def test_brokers_list_the_versions_and_levels_of_the_real_ones(pair_text: str) -> None:
     """A broker of any emulated release has the lowest versions of the newest release."""
     for broker in two_releases.BROKERS:
         ours, real = (
@@ -94,14 +99,14 @@ def test_brokers_list_the_versions_and_levels_of_the_real_ones(pair: str) -> Non
                 pair_record["answers"][f"broker {broker} {verb}"]
                 for verb in ("lists", "has finalized")
             ]
-            for pair_record in (simulate_pair(pair), RECORDED[pair])
+            for pair_record in (simulate_pair(pair_text), RECORDED[pair_text])
         )
-        common = ours[0].keys() & real[0].keys() if "2.8.2" in pair else ours[0].keys()
+        common = ours[0].keys() & real[0].keys() if "2.8.2" in pair_text else ours[0].keys()
         assert {key: ours[0][key][1] for key in common} == {key: real[0][key][1] for key in common}
         assert ours[1] == real[1]
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("pair", ["2.8.2+3.6.2", "3.5.2+3.6.2", "3.9.2+4.4.0"])
-def test_the_real_brokers_do_what_was_recorded(pair: str) -> None:
-    assert two_releases.play(pair) == RECORDED[pair]
+@pytest.mark.parametrize("pair_text", ["2.8.2+3.6.2", "3.5.2+3.6.2", "3.9.2+4.4.0"])
+def test_the_real_brokers_do_what_was_recorded(pair_text: str) -> None:
+    assert two_releases.play(pair_text) == RECORDED[pair_text]

@@ -117,14 +117,14 @@ OF_THE_TOOL_ITSELF: Final = {"-h", "--help", "--bootstrap-server"}
 """Options that every call has, or that need no cluster."""
 
 
-def ours(target: ClusterUnderTest, *args: str) -> ToolResult:
+def ours(cluster_under_test: ClusterUnderTest, *args: str) -> ToolResult:
     command = [
         sys.executable,
         "-m",
         "txnsim.cli.main",
         "txns",
         "--bootstrap-server",
-        target.bootstrap,
+        cluster_under_test.bootstrap,
     ]
     process = subprocess.run([*command, *args], capture_output=True, text=True, check=False)
     return ToolResult(process.returncode, process.stdout, process.stderr)
@@ -144,11 +144,13 @@ _JVMS: Final[list[contextlib.ExitStack]] = []
 _TOOLS: Final[dict[str, Tools]] = {}
 
 
-def kafkas(target: ClusterUnderTest, *args: str, global_options: Args = ()) -> ToolResult:
-    tools = _TOOLS.get(target.bootstrap)
+def kafkas(
+    cluster_under_test: ClusterUnderTest, *args: str, global_options: Args = ()
+) -> ToolResult:
+    tools = _TOOLS.get(cluster_under_test.bootstrap)
     if tools is None:
-        new_tools = Tools(target.bootstrap, version=target.patch_release)
-        tools = _TOOLS[target.bootstrap] = _JVMS[0].enter_context(new_tools)
+        new_tools = Tools(cluster_under_test.bootstrap, version=cluster_under_test.patch_release)
+        tools = _TOOLS[cluster_under_test.bootstrap] = _JVMS[0].enter_context(new_tools)
     return tools.ask(TOOL, *global_options, *args)
 
 
@@ -157,7 +159,9 @@ def comparable(output: str) -> list[str]:
     number: both tools are not asked at the same moment.
     """
     printed_lines = output.splitlines()
-    columns = [cell.strip() for cell in printed_lines[0].split("\t")] if printed_lines else []
+    columns = (
+        [cell_text.strip() for cell_text in printed_lines[0].split("\t")] if printed_lines else []
+    )
     for column in (
         columns.index(duration_name) for duration_name in DURATIONS if duration_name in columns
     ):
@@ -190,10 +194,12 @@ def first_complaint(result: ToolResult) -> list[str]:
     ]
 
 
-def check_same(target: ClusterUnderTest, *args: str, global_options: Args = ()) -> ToolResult:
+def check_same(
+    cluster_under_test: ClusterUnderTest, *args: str, global_options: Args = ()
+) -> ToolResult:
     mine, theirs = (
-        ours(target, *global_options, *args),
-        kafkas(target, *args, global_options=global_options),
+        ours(cluster_under_test, *global_options, *args),
+        kafkas(cluster_under_test, *args, global_options=global_options),
     )
     assert comparable(mine.stdout) == comparable(theirs.stdout)
     if args == SEARCHES_NOTHING:
@@ -210,9 +216,9 @@ def fill_in(args: Args, **values: object) -> Args:
     return tuple(arg.format(**values) if "{" in arg else arg for arg in args)
 
 
-def has_option(target: ClusterUnderTest, args: Args) -> bool:
+def has_option(cluster_under_test: ClusterUnderTest, args: Args) -> bool:
     """Whether the tool of the target's release has this option or command."""
-    return not (target.is_older and any(argument in SINCE_4_1 for argument in args))
+    return not (cluster_under_test.is_older and any(argument in SINCE_4_1 for argument in args))
 
 
 @pytest.mark.real
@@ -225,21 +231,21 @@ async def test_tables_are_those_of_kafkas_tool(
     async with (
         Producer(
             cluster, transactional_id=f"{name}-open", transaction_timeout_ms=LASTING_MS
-        ) as still_open,
+        ) as open_producer,
         Producer(cluster, transactional_id=f"{name}-idle") as idle_producer,
     ):
         await idle_producer.init_transactions()
-        await still_open.init_transactions()
-        still_open.begin()
-        await still_open.send(name, 0, b"x")
-        await still_open.commit()
-        still_open.begin()
-        await still_open.send(name, 0, b"y")
+        await open_producer.init_transactions()
+        open_producer.begin()
+        await open_producer.send(name, 0, b"x")
+        await open_producer.commit()
+        open_producer.begin()
+        await open_producer.send(name, 0, b"y")
         for look in LOOKS:
             if has_option(target, look):
                 check_same(target, *fill_in(look, name=name))
         check_same(target, "list", global_options=("--command-config", str(config)))
-        await still_open.abort()
+        await open_producer.abort()
 
 
 @pytest.mark.real
@@ -253,20 +259,22 @@ async def test_a_hanging_transaction_is_found_alike_and_aborted(
     # Each way by each tool: what the other one sees afterwards is the same.
     for tool in (ours, kafkas):
         for abort_number, abort in enumerate(ABORTS):
-            identity = await make_hanging(
+            producer_identity = await make_hanging(
                 admin, topic_partition, f"{name}-{tool.__name__}-{abort_number}"
             )
             if offset == 0:
                 for search in SEARCHES:
                     search_result = check_same(target, *fill_in(search, name=name))
-                    is_it = f"\t{identity.producer_id} " in search_result.stdout.replace("\n", "\t")
+                    is_it = f"\t{producer_identity.producer_id} " in search_result.stdout.replace(
+                        "\n", "\t"
+                    )
                     assert is_it == (search[0] != "abort" and "90" not in search), search
             arguments = fill_in(
                 abort,
                 name=name,
                 offset=offset,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
+                producer_id=producer_identity.producer_id,
+                producer_epoch=producer_identity.producer_epoch,
             )
             abort_result = tool(target, *arguments)
             assert (abort_result.code, abort_result.stdout, first_complaint(abort_result)) == (

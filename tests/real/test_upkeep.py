@@ -36,15 +36,15 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
         ApacheKafka(transaction_version=LEVEL, properties=upkeep.PROPERTIES) as real_kafka,
         TxnsimServer(
             transaction_version=LEVEL, brokers=1, arguments=("--config", str(path))
-        ) as simulated,
+        ) as simulated_server,
     ):
-        yield real_kafka.bootstrap, simulated.bootstrap
+        yield real_kafka.bootstrap, simulated_server.bootstrap
 
 
 @pytest.mark.parametrize("story", upkeep.STORIES, ids=lambda story: story.__name__)
 def test_both_brokers_keep_the_same(story: Story, pair: tuple[str, str]) -> None:
-    expected, actual = (play_story(story, address, LEVEL) for address in pair)
-    difference_lines = list(differences(expected, actual))
+    expected_transcript, actual_transcript = (play_story(story, address, LEVEL) for address in pair)
+    difference_lines = list(differences(expected_transcript, actual_transcript))
     assert not difference_lines, (
         f"{len(difference_lines)} differences (real != ours):\n" + "\n".join(difference_lines)
     )

@@ -99,11 +99,13 @@ def cases() -> PlayedCases:
                 )
         kafka.stop_broker(1)
         search = Search(paths=(kafka.homes[0] / "data",), now_ms=wall_ms(), never_spark=True)
-        search_result = find_waiting_groups(search, new_session=no_session, progress=lambda _: None)
+        waiting_groups = find_waiting_groups(
+            search, new_session=no_session, progress=lambda _: None
+        )
         losses = LogDatabase(search.paths).rows(LOSSES)
     offline: dict[str, set[WaitingGroup]] = {name: set() for name in living_groups}
     since: dict[str, set[int | None]] = {name: set() for name in living_groups}
-    for waiter in search_result.waiters:
+    for waiter in waiting_groups.waiters:
         offline[waiter.topic].add(
             WaitingGroup(
                 waiter.group,
@@ -126,42 +128,43 @@ def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list
     """One case: who waits by the living broker, when the first open transaction was begun, and what
     is lost.
     """
-    chance = RandomStreams(seed).stream("waiting")
+    random_source = RandomStreams(seed).stream("waiting")
     topic_partition = Place(f"case-{seed}", 0)
     raw.create_topic(topic_partition.topic, partitions=[(1,)])
-    book = Notebook(raw, transaction_version=2)
-    ended_producer = Actor(book, f"ended-{seed}", timeout_ms=LONG_MS)
+    notebook = Notebook(raw, transaction_version=2)
+    ended_producer = Actor(notebook, f"ended-{seed}", timeout_ms=LONG_MS)
     open_actors: list[Actor] = []
     lost_transactions: list[LostRecords] = []
-    for step in range(chance.randrange(4, 12)):
-        match chance.randrange(4):
+    for step in range(random_source.randrange(4, 12)):
+        match random_source.randrange(4):
             case 0:
-                book.append(
-                    topic_partition, book.stamp_records(*["plain"] * chance.randrange(1, 4))
+                notebook.append(
+                    topic_partition,
+                    notebook.stamp_records(*["plain"] * random_source.randrange(1, 4)),
                 )
             case 1 | 2:
-                key = chance.choice([None, "a", "b"])
+                key = random_source.choice([None, "a", "b"])
                 batches = [
                     ended_producer.send(
-                        topic_partition, *["ended"] * chance.randrange(1, 4), key=key
+                        topic_partition, *["ended"] * random_source.randrange(1, 4), key=key
                     )
                 ]
                 batches.append(ended_producer.send(topic_partition, "more", key="c"))
-                if not ended_producer.finish(committed=chance.random() < 0.5).committed:
+                if not ended_producer.finish(committed=random_source.random() < 0.5).committed:
                     lost_transactions.append(_lost(f"ended-{seed}", "aborted", batches))
             case _ if len(open_actors) < 2:
-                open_actors.append(Actor(book, f"open-{seed}-{step}", timeout_ms=LONG_MS))
+                open_actors.append(Actor(notebook, f"open-{seed}-{step}", timeout_ms=LONG_MS))
                 open_actors[-1].send(topic_partition, "open")
             case _:
                 open_actors[-1].send(topic_partition, "still open")
     end = raw.offset(topic_partition, -1)
     groups = [f"group-{seed}-{coverage_number}" for coverage_number in range(3)]
     for group in groups:
-        _commit(raw, group, topic_partition, chance.randrange(end + 1))
-    commit_offset(raw, ended_producer, groups[0], topic_partition, chance.randrange(end + 1))
+        _commit(raw, group, topic_partition, random_source.randrange(end + 1))
+    commit_offset(raw, ended_producer, groups[0], topic_partition, random_source.randrange(end + 1))
     ended_producer.finish(committed=True)
-    pending = Actor(book, f"pending-{seed}", timeout_ms=LONG_MS)
-    commit_offset(raw, pending, groups[1], topic_partition, chance.randrange(end + 1))
+    pending_actor = Actor(notebook, f"pending-{seed}", timeout_ms=LONG_MS)
+    commit_offset(raw, pending_actor, groups[1], topic_partition, random_source.randrange(end + 1))
     begun_ms = (
         open_actors[0].touched[topic_partition][0].records[0].timestamp_ms if open_actors else -1
     )
@@ -217,12 +220,12 @@ def _waits(raw: RawBrokers, topic_partition: Place, groups: list[str]) -> Iterat
         if row.current_txn_start_offset == stable_offset and stable_offset < watermark
     ]
     for group in groups:
-        (position,) = committed_offsets(raw, group, [topic_partition])
+        (committed_offset,) = committed_offsets(raw, group, [topic_partition])
         for row in blocking:
-            if position.offset < watermark:
+            if committed_offset.offset < watermark:
                 yield WaitingGroup(
                     group,
-                    position.offset,
+                    committed_offset.offset,
                     stable_offset,
                     watermark,
                     int(row.producer_id),

@@ -82,7 +82,7 @@ def written_replica(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writte
         ApacheKafka(brokers=2, directory=directory / "kafka", jvm_options=("-Xmx400m",)) as kafka,
     ):
         assert server.http is not None
-        idempotent = asyncio.run(fill(server.bootstrap))
+        idempotent_identity = asyncio.run(fill(server.bootstrap))
         asyncio.run(create_orders(kafka.bootstrap))
         data = tuple(home / "data" for home in kafka.homes)
         await_folders(data)
@@ -99,7 +99,7 @@ def written_replica(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writte
             url=server.http,
             data=data,
             written=directory / "own" / "broker-1",
-            idempotent=idempotent,
+            idempotent=idempotent_identity,
             views=(asyncio.run(look(kafka.bootstrap)), asyncio.run(look(server.bootstrap))),
         )
 
@@ -131,7 +131,7 @@ async def fill(bootstrap: str) -> ProducerIdAndEpoch:
                 await producer.send(
                     *topic_and_partition(IDEMPOTENT), b"plain", key=b"%d" % record_number
                 )
-            idempotent = producer.identity
+            idempotent_identity = producer.identity
         async with Producer(cluster, transactional_id="app") as producer:
             await producer.init_transactions()
             for record_number in range(6):
@@ -144,7 +144,7 @@ async def fill(bootstrap: str) -> ProducerIdAndEpoch:
         async with await begin_transaction(cluster, "behind") as producer:
             producer.send(*topic_and_partition(HANGING), b"behind")
             await producer.commit()
-    return idempotent
+    return idempotent_identity
 
 
 def topic_and_partition(partition: TopicPartition) -> tuple[str, int]:
@@ -156,39 +156,43 @@ async def look(bootstrap: str) -> ClusterView:
         records: dict[str, dict[TopicPartition, Read]] = {}
         ends: dict[str, dict[TopicPartition, int]] = {}
         for isolation in (COMMITTED, UNCOMMITTED):
-            offsets = await list_offsets(
+            offset_by_partition = await list_offsets(
                 cluster, dict.fromkeys(ORDERS, LATEST_TIMESTAMP), isolation=isolation
             )
-            upto = {
+            upto_by_partition = {
                 partition: outcome.offset
-                for partition, outcome in offsets.items()
+                for partition, outcome in offset_by_partition.items()
                 if not isinstance(outcome, ClientError)
             }
-            ends[isolation.name] = upto
-            records[isolation.name] = await read_partitions(cluster, isolation, upto)
-        producers = await Admin(cluster).describe_producers(ORDERS)
+            ends[isolation.name] = upto_by_partition
+            records[isolation.name] = await read_partitions(cluster, isolation, upto_by_partition)
+        producers_by_partition = await Admin(cluster).describe_producers(ORDERS)
         return ClusterView(
             records=records,
             ends=ends,
-            producers=healthy_producers(producers),
+            producers=healthy_producers(producers_by_partition),
         )
 
 
 async def read_partitions(
-    cluster: Cluster, isolation: IsolationLevel, upto: dict[TopicPartition, int]
+    cluster: Cluster, isolation: IsolationLevel, upto_by_partition: dict[TopicPartition, int]
 ) -> dict[TopicPartition, Read]:
-    reads: dict[TopicPartition, Read] = {partition: [] for partition in ORDERS}
+    reads_by_partition: dict[TopicPartition, Read] = {partition: [] for partition in ORDERS}
     async with Consumer(cluster, isolation=isolation) as consumer:
         await consumer.assign(ORDERS)
-        while any(consumer.positions[partition] < upto[partition] for partition in ORDERS):
+        while any(
+            consumer.positions[partition] < upto_by_partition[partition] for partition in ORDERS
+        ):
             for record in await consumer.poll():
-                reads[record.partition].append((record.offset, record.key, record.value))
-    return reads
+                reads_by_partition[record.partition].append(
+                    (record.offset, record.key, record.value)
+                )
+    return reads_by_partition
 
 
 def test_clients_find_the_same_in_both(written_replica: WrittenReplica) -> None:
-    real_view, simulated = written_replica.views
-    assert real_view == simulated
+    real_view, simulated_view = written_replica.views
+    assert real_view == simulated_view
     assert real_view.ends["READ_COMMITTED"][HANGING] < real_view.ends["READ_UNCOMMITTED"][HANGING]
     assert any(producer.txn_start_offset is not None for producer in real_view.producers[HANGING])
     hidden_count = len(real_view.records["READ_UNCOMMITTED"][IDEMPOTENT]) - len(
@@ -213,18 +217,18 @@ def test_replicas_agree_and_get_in_sync(written_replica: WrittenReplica) -> None
                     return in_sync, producers
                 await pause(cluster.clock, 50)
 
-    in_sync, (first_producers, second_producers) = asyncio.run(ask())
+    in_sync, (first_producers_by_partition, second_producers_by_partition) = asyncio.run(ask())
     assert in_sync == [2, 2]
-    assert first_producers == second_producers
-    assert first_producers.keys() == set(ORDERS)
+    assert first_producers_by_partition == second_producers_by_partition
+    assert first_producers_by_partition.keys() == set(ORDERS)
 
 
 def healthy_producers(
-    outcomes: Mapping[TopicPartition, tuple[ProducerState, ...] | ClientError],
+    outcomes_by_partition: Mapping[TopicPartition, tuple[ProducerState, ...] | ClientError],
 ) -> Producers:
     return {
         partition: tuple(sorted(states, key=lambda row: row.producer_id))
-        for partition, states in outcomes.items()
+        for partition, states in outcomes_by_partition.items()
         if not isinstance(states, ClientError)
     }
 
@@ -250,17 +254,17 @@ def test_the_idempotent_producer_goes_on_with_its_sequence(written_replica: Writ
                 for sequence in (13, 12, 12)
             ]
 
-    out_of_order, none = ErrorCode.out_of_order_sequence_number, ErrorCode.none
-    assert asyncio.run(ask(written_replica.real)) == [out_of_order, none, none]
-    assert asyncio.run(ask(written_replica.simulated)) == [out_of_order, none, none]
+    out_of_order_error, no_error = ErrorCode.out_of_order_sequence_number, ErrorCode.none
+    assert asyncio.run(ask(written_replica.real)) == [out_of_order_error, no_error, no_error]
+    assert asyncio.run(ask(written_replica.simulated)) == [out_of_order_error, no_error, no_error]
 
 
-async def send(cluster: Cluster, identity: ProducerIdAndEpoch, sequence: int) -> ErrorCode:
+async def send(cluster: Cluster, producer_identity: ProducerIdAndEpoch, sequence: int) -> ErrorCode:
     batch = build_batch(
         [Record(key=b"next", value=b"plain")],
         timestamp_ms=cluster.clock.now_ms(),
-        producer_id=identity.producer_id,
-        producer_epoch=identity.producer_epoch,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
         base_sequence=sequence,
     )
     leader = await cluster.leader(IDEMPOTENT)
@@ -284,8 +288,10 @@ def test_the_hanging_transaction_can_be_aborted_there(written_replica: WrittenRe
                 if producer.txn_start_offset is not None
             ]
             await admin.abort_transaction(OpenSince(partition=HANGING, start_offset=start))
-            ends = await list_offsets(cluster, {HANGING: LATEST_TIMESTAMP}, isolation=COMMITTED)
-            (end,) = ends.values()
+            end_by_partition = await list_offsets(
+                cluster, {HANGING: LATEST_TIMESTAMP}, isolation=COMMITTED
+            )
+            (end,) = end_by_partition.values()
             assert not isinstance(end, ClientError)
             values: list[bytes | None] = []
             async with Consumer(cluster, isolation=COMMITTED) as consumer:
@@ -300,9 +306,9 @@ def test_the_hanging_transaction_can_be_aborted_there(written_replica: WrittenRe
 def test_kafka_reads_the_metadata_that_lies_beside_the_replicas(
     written_replica: WrittenReplica,
 ) -> None:
-    (snapshot,) = written_replica.written.glob("__cluster_metadata-0/*.checkpoint")
+    (snapshot_file,) = written_replica.written.glob("__cluster_metadata-0/*.checkpoint")
     dump = ("org.apache.kafka.tools.DumpLogSegments", "--cluster-metadata-decoder")
-    result = run_kafka_tool(*dump, "--files", str(snapshot))
+    result = run_kafka_tool(*dump, "--files", str(snapshot_file))
     assert (result.code, result.stderr) == (0, "")
     assert "Could not" not in result.stdout
     for kind in ("FEATURE_LEVEL", "REGISTER_BROKER", "TOPIC", "PARTITION", "PRODUCER_IDS"):

@@ -96,10 +96,10 @@ async def story(cluster: Cluster) -> ReleaseAnswers:
     """The answers to a client's requests, by the name of the request."""
     answers: ReleaseAnswers = {}
     admin = Admin(cluster)
-    ids = await _ids_by_coordinator(cluster)
+    ids_by_broker_id = await _ids_by_coordinator(cluster)
     for leader in BROKERS:
         for coordinator in BROKERS:
-            cell = f"leader {leader}, coordinator {coordinator}"
+            cell_text = f"leader {leader}, coordinator {coordinator}"
             topic = f"led-by-{leader}-for-{coordinator}"
             topic_partitions = [TopicPartition(f"{topic}-{kind}", 0) for kind in ("added", "ghost")]
             new_topics = [
@@ -109,14 +109,14 @@ async def story(cluster: Cluster) -> ReleaseAnswers:
             await admin.create_topics(new_topics)
             for new_topic in new_topics:
                 await admin.wait_for_topic(new_topic.name)
-            name, ghost = ids[coordinator]
-            answers[f"{cell}: a transaction"] = await _transaction(
+            name, ghost = ids_by_broker_id[coordinator]
+            answers[f"{cell_text}: a transaction"] = await _transaction(
                 cluster, topic_partitions[0], name
             )
             error, _ = await produce_without_adding(
                 admin, topic_partitions[1], ghost, age_ms=0, version=PRODUCE
             )
-            answers[f"{cell}: a record without its transaction"] = error.name
+            answers[f"{cell_text}: a record without its transaction"] = error.name
     await _follow_each_other(cluster, admin)
     for broker in BROKERS:
         answers[f"broker {broker} lists"] = await _list_versions(cluster, broker)
@@ -147,13 +147,13 @@ async def _list_versions(cluster: Cluster, broker: BrokerId) -> Mapping[str, Seq
 
 async def _ids_by_coordinator(cluster: Cluster) -> Mapping[BrokerId, Sequence[str]]:
     """Two transactional ids that each broker coordinates."""
-    ids: dict[BrokerId, list[str]] = {broker: [] for broker in BROKERS}
+    ids_by_broker_id: dict[BrokerId, list[str]] = {broker: [] for broker in BROKERS}
     id_number = 0
-    while any(len(names) < 2 for names in ids.values()):
+    while any(len(names) < 2 for names in ids_by_broker_id.values()):
         name = f"id-{id_number}"
-        ids[BrokerId(await cluster.coordinator(name))].append(name)
+        ids_by_broker_id[BrokerId(await cluster.coordinator(name))].append(name)
         id_number += 1
-    return {broker: names[:2] for broker, names in ids.items()}
+    return {broker: names[:2] for broker, names in ids_by_broker_id.items()}
 
 
 async def _transaction(
@@ -163,22 +163,22 @@ async def _transaction(
     markers.
     """
     async with Producer(cluster, transactional_id=transactional_id) as producer:
-        identity = await producer.init_transactions()
+        producer_identity = await producer.init_transactions()
     identity_fields = {
-        "producer_id": identity.producer_id,
-        "producer_epoch": identity.producer_epoch,
+        "producer_id": producer_identity.producer_id,
+        "producer_epoch": producer_identity.producer_epoch,
     }
     add_request = TxnRequests(transactional_id, **identity_fields).add_partitions(
         partitions=(topic_partition,)
     )
-    answer = await _ask_until_settled(cluster, transactional_id, add_request, _added_error)
+    answered_error = await _ask_until_settled(cluster, transactional_id, add_request, _added_error)
     batch = build_batch(
         [Record(value=b"in it")],
         timestamp_ms=cluster.clock.now_ms(),
         base_sequence=0,
         is_transactional=True,
-        producer_id=identity.producer_id,
-        producer_epoch=identity.producer_epoch,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
     )
     version_range = VersionRange(PRODUCE, PRODUCE)
     produce_request = requests.produce(
@@ -196,11 +196,11 @@ async def _transaction(
             await _produce_until_settled(cluster, topic_partition, produce_request),
             times + 1,
         )
-    end = TxnRequests(transactional_id, **identity_fields).end(
+    end_request = TxnRequests(transactional_id, **identity_fields).end(
         committed=True, accepted_versions=VersionRange(0, 4)
     )
     end_error = await _ask_until_settled(
-        cluster, transactional_id, end, lambda reply: ErrorCode(reply.error_code)
+        cluster, transactional_id, end_request, lambda reply: ErrorCode(reply.error_code)
     )
     outcome = "completed"
     async with Producer(cluster, transactional_id=transactional_id) as producer:
@@ -209,7 +209,7 @@ async def _transaction(
         except ClientError:
             outcome = "not completed"  # its markers do not arrive
     return [
-        f"added: {answer.name}",
+        f"added: {answered_error.name}",
         f"produced: {produce_error.name}",
         f"ended: {end_error.name}",
         outcome,
@@ -255,12 +255,17 @@ async def _follow_each_other(cluster: Cluster, admin: Admin) -> None:
     )
     for topic_partition in leader_by_partition:
         await admin.wait_for_topic(topic_partition.topic)
-    replicas = {
-        topic_partition: (leader, *(follower for follower in BROKERS if follower != leader))
+    replicas_by_partition = {
+        topic_partition: (
+            leader,
+            *(follower_id for follower_id in BROKERS if follower_id != leader),
+        )
         for topic_partition, leader in leader_by_partition.items()
     }
-    change = requests.alter_partition_reassignments(replicas, timeout_ms=30_000)
-    answer = await cluster.ask_any(change)
+    change_request = requests.alter_partition_reassignments(
+        replicas_by_partition, timeout_ms=30_000
+    )
+    answer = await cluster.ask_any(change_request)
     assert answer.error_code == 0, answer
     for topic_partition in leader_by_partition:
         while len((await admin.describe_partition(topic_partition)).isr) < len(BROKERS):
@@ -273,13 +278,13 @@ async def _follow_each_other(cluster: Cluster, admin: Admin) -> None:
 # The real cluster
 
 
-def play(pair: str) -> ReleaseAnswers:
+def play(pair_text: str) -> ReleaseAnswers:
     """Play a pair of releases on a real cluster, and return the answers to keep.
 
     Args:
         pair: ``3.9.2+4.4.0``: the release of broker 1, and that of broker 2.
     """
-    with _cluster(*pair.split("+")) as (bootstrap, logs):
+    with _cluster(*pair_text.split("+")) as (bootstrap, logs):
         answers = real_world.run(_play_story(bootstrap))
         versions_by_api: dict[str, set[str]] = {}
         for node_id, log in enumerate(logs, start=1):
@@ -288,7 +293,7 @@ def play(pair: str) -> ReleaseAnswers:
             ):
                 versions_by_api.setdefault(name, set()).add(line)
     return {
-        "releases": pair,
+        "releases": pair_text,
         "answers": answers,
         "asked": {name: sorted(versions) for name, versions in sorted(versions_by_api.items())},
     }

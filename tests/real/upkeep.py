@@ -81,13 +81,13 @@ def headers(answer: Any) -> list[BatchHeader]:
 
 
 def read_all(
-    player: FramePlayer, topic: Topic, note: str, *, start: int = 0, isolation: int = 0
+    player: FramePlayer, topic: Topic, note: str, *, start: int = 0, isolation_level: int = 0
 ) -> None:
     """Fetch until nothing is left, and note the batches also byte by byte."""
     offset = start
     while True:
         answer = player.ask(
-            "Fetch", 12, f"{note} from {offset}", **fetch(topic, offset, isolation=isolation)
+            "Fetch", 12, f"{note} from {offset}", **fetch(topic, offset, isolation=isolation_level)
         )
         batch_headers = headers(answer)
         if not batch_headers:
@@ -146,14 +146,14 @@ def until_read(
 
 
 def list_offsets(player: FramePlayer, topic: Topic, note: str, stamps: tuple[int, ...]) -> None:
-    for stamp in stamps:
-        for isolation in (0, 1):
+    for timestamp_ms in stamps:
+        for isolation_level in (0, 1):
             player.ask(
                 "ListOffsets",
                 11,
-                f"{note} {stamp} isolation {isolation}",
+                f"{note} {timestamp_ms} isolation {isolation_level}",
                 replica_id=-1,
-                isolation_level=isolation,
+                isolation_level=isolation_level,
                 topics=[
                     {
                         "name": topic[0],
@@ -161,7 +161,9 @@ def list_offsets(player: FramePlayer, topic: Topic, note: str, stamps: tuple[int
                             {
                                 "partition_index": 0,
                                 "current_leader_epoch": -1,
-                                "timestamp": stamp if stamp < 0 else STAMP_MS + stamp,
+                                "timestamp": timestamp_ms
+                                if timestamp_ms < 0
+                                else STAMP_MS + timestamp_ms,
                             }
                         ],
                     }
@@ -366,15 +368,15 @@ def compaction_of_transactions(player: FramePlayer) -> None:
     produce_batch(player, topic, ("z", "1"), offset_ms=10**12)
     compact(player, topic)
     until_read(player, topic, lambda batch_headers: batch_headers[0].base_offset > 0)
-    read_all(player, topic, "first round", isolation=1)
+    read_all(player, topic, "first round", isolation_level=1)
     player.ask("DescribeProducers", 0, topics=[{"name": topic[0], "partition_indexes": [0]}])
     produce_batch(player, topic, ("z", "3"), offset_ms=3 * 10**12)
     # The marker of the first transaction ends nothing any more: it gets its horizon, and goes.
     until_read(player, topic, lambda batch_headers: batch_headers[0].attributes & 0x40 != 0)
-    read_all(player, topic, "second round", isolation=1)
+    read_all(player, topic, "second round", isolation_level=1)
     produce_batch(player, topic, ("z", "4"), offset_ms=4 * 10**12)
     until_read(player, topic, lambda batch_headers: batch_headers[0].base_offset > 1)
-    read_all(player, topic, "third round", isolation=1)
+    read_all(player, topic, "third round", isolation_level=1)
     transaction(4, "d", committed=True)
     player.ask("DescribeProducers", 0, topics=[{"name": topic[0], "partition_indexes": [0]}])
 

@@ -80,13 +80,13 @@ def table() -> tuple[Row, list[Row]]:
         (
             scenario.anomaly,
             f"`{scenario.name}`",
-            run,
-            *(_cell(scenario, run, release, rows_by_cell) for release in RELEASES),
+            run_name,
+            *(_cell(scenario, run_name, release, rows_by_cell) for release in RELEASES),
         )
         for scenario in sorted(
             scenarios().values(), key=lambda scenario: (scenario.anomaly, scenario.name)
         )
-        for run in scenario.runs
+        for run_name in scenario.runs
     ]
     return ("Anomaly", "Story", "Run", *RELEASES), body
 
@@ -113,8 +113,8 @@ def _cell(
 def existence() -> tuple[Row, list[Row]]:
     """Head and rows: what ended each anomaly, and the releases of the page that have it."""
     body: list[Row] = []
-    every = sorted(scenarios().values(), key=lambda scenario: scenario.anomaly)
-    for anomaly, stories in groupby(every, key=lambda scenario: scenario.anomaly):
+    all_scenarios = sorted(scenarios().values(), key=lambda scenario: scenario.anomaly)
+    for anomaly, stories in groupby(all_scenarios, key=lambda scenario: scenario.anomaly):
         bad_stories = [
             (scenario, name)
             for scenario in stories
@@ -165,8 +165,8 @@ def summary() -> str:
 def differences() -> str:
     """A line for each cell in which both sides are known to differ."""
     return "\n".join(
-        f"- `{story}` {run} on {release}: {cause}"
-        for (story, run, release), cause in DIFFERENCES.items()
+        f"- `{story}` {run_name} on {release}: {cause}"
+        for (story, run_name, release), cause in DIFFERENCES.items()
     )
 
 
@@ -177,8 +177,8 @@ def obstacles() -> tuple[Row, list[Row]]:
         scenarios().values(), key=lambda scenario: (scenario.anomaly, scenario.name)
     ):
         whys = {
-            only_simulated(scenario, run, "armed", abilities=STARTED_ABILITIES)
-            for run in scenario.runs
+            only_simulated(scenario, run_name, "armed", abilities=STARTED_ABILITIES)
+            for run_name in scenario.runs
         }
         body += [
             (scenario.anomaly, f"`{scenario.name}`", reason)

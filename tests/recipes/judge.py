@@ -71,13 +71,14 @@ class Judge:
         """
         give_up_s = time.monotonic() + _PATIENCE_S
         while True:
-            records, ends = self._read(topic, IsolationLevel.READ_COMMITTED)
-            _, last_ends = self._read(topic, IsolationLevel.READ_UNCOMMITTED)
-            if ends == last_ends:
+            records, end_by_partition = self._read(topic, IsolationLevel.READ_COMMITTED)
+            _, last_end_by_partition = self._read(topic, IsolationLevel.READ_UNCOMMITTED)
+            if end_by_partition == last_end_by_partition:
                 return records
             if time.monotonic() > give_up_s:
                 raise RecipeError(
-                    f"{topic}: last stable offsets {ends}, high watermarks {last_ends}"
+                    f"{topic}: last stable offsets {end_by_partition},"
+                    f" high watermarks {last_end_by_partition}"
                 )
             time.sleep(_POLL_S)
 
@@ -174,24 +175,28 @@ class Judge:
         async def ask(
             cluster: Cluster,
         ) -> tuple[list[ConsumedRecord], dict[TopicPartition, int]]:
-            (view,) = await Admin(cluster).describe_topics([topic])
+            (topic_metadata,) = await Admin(cluster).describe_topics([topic])
             partitions = [
-                TopicPartition(topic, partition.partition) for partition in view.partitions
+                TopicPartition(topic, partition.partition)
+                for partition in topic_metadata.partitions
             ]
-            listed_offsets = await list_offsets(
+            listed_offset_by_partition = await list_offsets(
                 cluster, dict.fromkeys(partitions, LATEST_TIMESTAMP), isolation=isolation
             )
-            ends = {}
-            for partition, answer in listed_offsets.items():
+            end_by_partition = {}
+            for partition, answer in listed_offset_by_partition.items():
                 if isinstance(answer, ClientError):
                     raise RecipeError(f"{partition}: {answer}")
-                ends[partition] = answer.offset
+                end_by_partition[partition] = answer.offset
             records = []
             async with Consumer(cluster, isolation=isolation) as consumer:
                 await consumer.assign(partitions)
-                while any(consumer.positions[partition] < end for partition, end in ends.items()):
+                while any(
+                    consumer.positions[partition] < end
+                    for partition, end in end_by_partition.items()
+                ):
                     records += await consumer.poll(_READ_MS)
-            return records, ends
+            return records, end_by_partition
 
         return self._ask_cluster(ask)
 

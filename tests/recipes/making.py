@@ -34,7 +34,7 @@ _MAVEN: Final = "Maven, with a JDK 17"
 
 
 def node_project(
-    folder: Path, *, helper: Path | None = None, runs_build_scripts: bool = False
+    folder: Path, *, helper_file: Path | None = None, runs_build_scripts: bool = False
 ) -> Path:
     """A copy of a project with what its package.json asks for.
 
@@ -49,10 +49,12 @@ def node_project(
         RecipeError: Node.js is missing, or npm failed.
     """
 
-    def copy_helper(target: Path) -> None:
-        if helper is not None:
-            ignored = shutil.ignore_patterns("node_modules")
-            shutil.copytree(helper, target / "txnsim-test", ignore=ignored, dirs_exist_ok=True)
+    def copy_helper(target_path: Path) -> None:
+        if helper_file is not None:
+            ignored_names = shutil.ignore_patterns("node_modules")
+            shutil.copytree(
+                helper_file, target_path / "txnsim-test", ignore=ignored_names, dirs_exist_ok=True
+            )
 
     def install(new_folder: Path, sources: Sequence[Path]) -> None:
         shutil.copy(sources[0], new_folder)
@@ -66,9 +68,9 @@ def node_project(
             environment={"CKJS_LINKING": "dynamic"} if runs_build_scripts else {},
         )
 
-    modules = _make_once(folder.name, [folder / "package.json"], install)
-    copy_helper(modules)
-    return _copy_without_helper(folder, target=modules)
+    modules_folder = _make_once(folder.name, [folder / "package.json"], install)
+    copy_helper(modules_folder)
+    return _copy_without_helper(folder, target_path=modules_folder)
 
 
 def python_project(folder: Path) -> Path:
@@ -77,8 +79,8 @@ def python_project(folder: Path) -> Path:
     Raises:
         RecipeError: pip failed.
     """
-    environment = _make_once(folder.name, [folder / "requirements.txt"], _install_python)
-    return _copy_without_helper(folder, target=environment)
+    environment_folder = _make_once(folder.name, [folder / "requirements.txt"], _install_python)
+    return _copy_without_helper(folder, target_path=environment_folder)
 
 
 def java_command(folder: Path, *, further_jars: Sequence[Path] = ()) -> list[str]:
@@ -91,25 +93,33 @@ def java_command(folder: Path, *, further_jars: Sequence[Path] = ()) -> list[str
     Raises:
         RecipeError: Maven or a JDK is missing, or one of them failed.
     """
-    libs = _make_once(folder.name, [folder / "pom.xml"], _copy_jars) / "libs"
+    libs_directory = _make_once(folder.name, [folder / "pom.xml"], _copy_jars) / "libs"
     sources = sorted([*folder.glob("*.java"), *further_jars])
-    tree = folder / "resources"
-    resources = sorted(file for file in tree.rglob("*") if file.is_file())
+    tree_folder = folder / "resources"
+    resources = sorted(file for file in tree_folder.rglob("*") if file.is_file())
 
     def compile_all(new_folder: Path, _: Sequence[Path]) -> None:
         javac = _tool("javac", _JAVA)
         _do(
-            [javac, *_JAVAC, "-d", str(new_folder), "-cp", f"{libs}/*", *map(str, sources)],
+            [
+                javac,
+                *_JAVAC,
+                "-d",
+                str(new_folder),
+                "-cp",
+                f"{libs_directory}/*",
+                *map(str, sources),
+            ],
             directory=folder,
         )
-        if tree.is_dir():
-            shutil.copytree(tree, new_folder, dirs_exist_ok=True)
+        if tree_folder.is_dir():
+            shutil.copytree(tree_folder, new_folder, dirs_exist_ok=True)
         shutil.copy(CLUSTER, new_folder)
 
-    classes = _make_once(
+    class_directory = _make_once(
         f"{folder.name}-classes", [folder / "pom.xml", CLUSTER, *sources, *resources], compile_all
     )
-    return [_tool("java", _JAVA), *_JVM, "-cp", f"{classes}{os.pathsep}{libs}/*"]
+    return [_tool("java", _JAVA), *_JVM, "-cp", f"{class_directory}{os.pathsep}{libs_directory}/*"]
 
 
 def run_maven_tests(lab: Lab, folder: Path, *, least: int) -> int:
@@ -119,19 +129,23 @@ def run_maven_tests(lab: Lab, folder: Path, *, least: int) -> int:
         RecipeError: Maven or a JDK is missing, a test failed, or fewer ran than there are.
     """
     maven = [_tool("mvn", _MAVEN), "-B", "-ntp"]
-    helper = REPOSITORY / "helpers" / "java"
+    helper_file = REPOSITORY / "helpers" / "java"
 
-    def copy_from(source: Path) -> Callable[[Path], object]:
+    def copy_from(source_path: Path) -> Callable[[Path], object]:
         return lambda new_folder: shutil.copytree(
-            source, new_folder, ignore=shutil.ignore_patterns("target")
+            source_path, new_folder, ignore=shutil.ignore_patterns("target")
         )
 
-    lock = _HOME / f"{folder.name}.lock"
-    junit_home = make_once(_HOME / f"junit-{_digest_of_tree(helper)}", copy_from(helper), lock=lock)
+    lock_file = _HOME / f"{folder.name}.lock"
+    junit_home = make_once(
+        _HOME / f"junit-{_digest_of_tree(helper_file)}", copy_from(helper_file), lock_file=lock_file
+    )
     lab.run([*maven, "-q", "install", "-DskipTests"], directory=junit_home, timeout_s=600)
     file_name = f"{folder.name}-{_digest_of_tree(folder)}"
-    project = make_once(_HOME / file_name, copy_from(folder), lock=lock)
-    output = lab.run([*maven, "test"], directory=project, environment=outside(), timeout_s=900)
+    project_folder = make_once(_HOME / file_name, copy_from(folder), lock_file=lock_file)
+    output = lab.run(
+        [*maven, "test"], directory=project_folder, environment=outside(), timeout_s=900
+    )
     counts = re.findall(r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$", output, re.M)
     if not counts or int(counts[-1]) < least:
         raise RecipeError(f"fewer than {least} tests ran:\n{tail(output)}")
@@ -146,12 +160,12 @@ def _digest_of_tree(folder: Path) -> str:
     )
 
 
-def _copy_without_helper(folder: Path, *, target: Path) -> Path:
+def _copy_without_helper(folder: Path, *, target_path: Path) -> Path:
     """Copy sources beside the packages that were installed for them."""
     for file in sorted([*folder.iterdir(), CLUSTER]):
         if file.is_file():
-            shutil.copy(file, target)
-    return target
+            shutil.copy(file, target_path)
+    return target_path
 
 
 def _make_once(
@@ -159,13 +173,13 @@ def _make_once(
 ) -> Path:
     """A folder that ``make`` fills, once for these contents of its sources."""
     files = list(sources)
-    target = _HOME / f"{name}-{digest_of(files)}"
+    target_path = _HOME / f"{name}-{digest_of(files)}"
 
     def fill(new_folder: Path) -> None:
         new_folder.mkdir(parents=True)
         make(new_folder, files)
 
-    return make_once(target, fill, lock=_HOME / f"{name}.lock")
+    return make_once(target_path, fill, lock_file=_HOME / f"{name}.lock")
 
 
 def _install_python(new_folder: Path, sources: Sequence[Path]) -> None:

@@ -29,33 +29,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write the pages")
     options = parser.parse_args(argv)
     stale_pages = [
-        page for page in sorted(PAGES.glob("*.md")) if current_text(page) != expected_text(page)
+        page_file
+        for page_file in sorted(PAGES.glob("*.md"))
+        if current_text(page_file) != expected_text(page_file)
     ]
-    for page in stale_pages:
+    for page_file in stale_pages:
         if options.write:
-            page.write_text(expected_text(page), "utf-8")
-        sys.stdout.write(f"{'written' if options.write else 'out of date'}: {page.name}\n")
+            page_file.write_text(expected_text(page_file), "utf-8")
+        sys.stdout.write(f"{'written' if options.write else 'out of date'}: {page_file.name}\n")
     return 1 if stale_pages and not options.write else 0
 
 
-def current_text(page: Path) -> str:
-    return page.read_text("utf-8")
+def current_text(page_file: Path) -> str:
+    return page_file.read_text("utf-8")
 
 
-def expected_text(page: Path) -> str:
+def expected_text(page_file: Path) -> str:
     """The page's text with the present contents of the files that it shows."""
 
     def replace_block(match: re.Match[str]) -> str:
-        return f"{match['head']}{(page.parent / match['target']).read_text('utf-8')}```"
+        return f"{match['head']}{(page_file.parent / match['target']).read_text('utf-8')}```"
 
-    return _SHOWN_RE.sub(replace_block, current_text(page))
+    return _SHOWN_RE.sub(replace_block, current_text(page_file))
 
 
-def shown_files(page: Path) -> set[Path]:
+def shown_files(page_file: Path) -> set[Path]:
     """The files that a page shows in full."""
     return {
-        (page.parent / match["target"]).resolve()
-        for match in _SHOWN_RE.finditer(current_text(page))
+        (page_file.parent / match["target"]).resolve()
+        for match in _SHOWN_RE.finditer(current_text(page_file))
     }
 
 

@@ -42,11 +42,11 @@ def _kafkajs(lab: Lab) -> str:
     """KafkaJS: consume, transform, produce; a service that fails between receipt and position. The
     tests on a cluster that was there before, then on one that they start themselves.
     """
-    node = tool("node", NODE, RecipeError)
-    project = node_project(RECIPES / "kafkajs")
-    lab.run([node, "--test"], directory=project)
+    node_name = tool("node", NODE, RecipeError)
+    project_folder = node_project(RECIPES / "kafkajs")
+    lab.run([node_name, "--test"], directory=project_folder)
     receipts = _receipts(lab, 20, end_count=3)
-    lab.run([node, "--test"], directory=project, environment=outside())
+    lab.run([node_name, "--test"], directory=project_folder, environment=outside())
     return receipts
 
 
@@ -54,22 +54,24 @@ def _confluentjs(lab: Lab) -> str:
     """Confluent's JavaScript client: a service that fails in the middle, and a marker that is lost.
     The brokers of its tests are those that the helper starts.
     """
-    node = tool("node", NODE, RecipeError)
-    helper = REPOSITORY / "helpers" / "node"
-    project = node_project(RECIPES / "confluentjs", helper=helper, runs_build_scripts=True)
-    tests = [node, "--test", "receipts.test.mjs"]  # the helper beside it has tests of its own
-    output = lab.run(tests, directory=project, environment=outside())
+    node_name = tool("node", NODE, RecipeError)
+    helper_file = REPOSITORY / "helpers" / "node"
+    project_folder = node_project(
+        RECIPES / "confluentjs", helper_file=helper_file, runs_build_scripts=True
+    )
+    tests = [node_name, "--test", "receipts.test.mjs"]  # the helper beside it has tests of its own
+    output = lab.run(tests, directory=project_folder, environment=outside())
     if "pass 2" not in re.findall(r"pass \d+", output):
         raise RecipeError(f"fewer than 2 tests ran:\n{output}")
     return "2 tests passed"
 
 
-def _maven(folder: str, lab: Lab) -> str:
+def _maven(folder_path: str, lab: Lab) -> str:
     """``mvn test`` in a copy: its brokers are those that the helper starts. Spring Kafka: a
     listener that fails in the middle, and a marker that is lost. Kafka Streams: a thread that dies
     in the middle, and a commit whose answer is lost.
     """
-    return f"{run_maven_tests(lab, RECIPES / folder, least=2)} tests passed"
+    return f"{run_maven_tests(lab, RECIPES / folder_path, least=2)} tests passed"
 
 
 def _connect(lab: Lab) -> str:
@@ -103,11 +105,11 @@ def _quix(lab: Lab) -> str:
     """Quix Streams: exactly-once processing, by a service that fails and is started again. The test
     on a cluster that was there before, then on one that it starts itself.
     """
-    project = python_project(RECIPES / "quix")
-    python = str(project / "venv" / "bin" / "python")
-    lab.run([python, *_PYTEST], directory=project)
+    project_folder = python_project(RECIPES / "quix")
+    python_program = str(project_folder / "venv" / "bin" / "python")
+    lab.run([python_program, *_PYTEST], directory=project_folder)
     receipts = _receipts(lab, 20, must_abort=False)
-    lab.run([python, *_PYTEST], directory=project, environment=outside())
+    lab.run([python_program, *_PYTEST], directory=project_folder, environment=outside())
     return receipts
 
 
@@ -129,18 +131,20 @@ def _share(lab: Lab) -> str:
     return "20 jobs, 19 done by one of two workers each, 1 rejected"
 
 
-def _pytest(lab: Lab, folder: str, test: str) -> None:
+def _pytest(lab: Lab, folder_path: str, test: str) -> None:
     """Run a test of a project in Python on the lab's cluster, then on one that it starts."""
-    project = python_project(RECIPES / folder)
-    command = [str(project / "venv" / "bin" / "python"), *_PYTEST[:-1], test]
-    lab.run(command, directory=project)
-    lab.run(command, directory=project, environment=outside())
+    project_folder = python_project(RECIPES / folder_path)
+    command = [str(project_folder / "venv" / "bin" / "python"), *_PYTEST[:-1], test]
+    lab.run(command, directory=project_folder)
+    lab.run(command, directory=project_folder, environment=outside())
 
 
-def _under_junit(lab: Lab, folder: str, *, log_level: str) -> None:
-    java, *options = java_command(RECIPES / folder, further_jars=[RECIPES / "java" / "Txnsim.java"])
+def _under_junit(lab: Lab, folder_path: str, *, log_level: str) -> None:
+    java, *options = java_command(
+        RECIPES / folder_path, further_jars=[RECIPES / "java" / "Txnsim.java"]
+    )
     log_option = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
-    lab.run([java, log_option, *options, *LAUNCHER], directory=RECIPES / folder, timeout_s=240)
+    lab.run([java, log_option, *options, *LAUNCHER], directory=RECIPES / folder_path, timeout_s=240)
 
 
 def _receipts(lab: Lab, order_count: int, *, end_count: int = 0, must_abort: bool = True) -> str:

@@ -78,9 +78,9 @@ def _recipe_passes(recipe: Recipe, bootstrap: str, place_name: str) -> bool:
 
 
 def _report_failure(name: str, failure: Exception) -> bool:
-    reason, _, details = (str(failure) or type(failure).__name__).partition("\n")
-    if details:
-        say(details)
+    reason, _, details_text = (str(failure) or type(failure).__name__).partition("\n")
+    if details_text:
+        say(details_text)
     say(f"FAIL {name}: {reason}")
     return False
 

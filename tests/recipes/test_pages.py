@@ -25,23 +25,25 @@ def pages() -> list[Path]:
     return sorted(PAGES.glob("*.md"))
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_a_page_shows_the_files_as_they_are(page: Path) -> None:
-    assert current_text(page) == expected_text(page), "python -m tests.recipes.pages --write"
+@pytest.mark.parametrize("page_file", pages(), ids=lambda page: page.name)
+def test_a_page_shows_the_files_as_they_are(page_file: Path) -> None:
+    assert current_text(page_file) == expected_text(page_file), (
+        "python -m tests.recipes.pages --write"
+    )
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_a_page_shows_no_program_that_is_not_run(page: Path) -> None:
-    text = current_text(page)
+@pytest.mark.parametrize("page_file", pages(), ids=lambda page: page.name)
+def test_a_page_shows_no_program_that_is_not_run(page_file: Path) -> None:
+    text = current_text(page_file)
     program_count = len(
         re.findall(r"^```(?:java|js|json|properties|python|xml|yaml)$", text, re.MULTILINE)
     )
-    assert program_count == len(shown_files(page))
+    assert program_count == len(shown_files(page_file))
 
 
 def test_every_recipe_has_a_page_and_shows_its_programs() -> None:
-    files_shown = {file for page in pages() for file in shown_files(page)}
-    assert {page.stem for page in pages()} >= set(ALL)
+    files_shown = {file for page_file in pages() for file in shown_files(page_file)}
+    assert {page_file.stem for page_file in pages()} >= set(ALL)
     hidden_programs = [
         file.relative_to(REPOSITORY).as_posix()
         for file in FOLDER.rglob("*")
@@ -52,7 +54,7 @@ def test_every_recipe_has_a_page_and_shows_its_programs() -> None:
 
 def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "one.mjs").write_text("new\n")
-    page = tmp_path / "page.md"
-    page.write_text("# One\n\n**[one.mjs](one.mjs)**, a program:\n\n```js\nold\n```\n")
-    assert expected_text(page) == current_text(page).replace("old", "new")
-    assert shown_files(page) == {tmp_path / "one.mjs"}
+    page_file = tmp_path / "page.md"
+    page_file.write_text("# One\n\n**[one.mjs](one.mjs)**, a program:\n\n```js\nold\n```\n")
+    assert expected_text(page_file) == current_text(page_file).replace("old", "new")
+    assert shown_files(page_file) == {tmp_path / "one.mjs"}

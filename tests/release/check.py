@@ -210,19 +210,20 @@ def versions() -> dict[str, str]:
 
 
 def _python(workspace: Place) -> dict[str, Callable[[], str | None]]:
-    dist = workspace.root / "dist"
+    dist_folder = workspace.root / "dist"
 
     def build() -> str:
         run_step(
-            [sys.executable, "-m", "build", "--outdir", str(dist), str(REPOSITORY)], workspace.root
+            [sys.executable, "-m", "build", "--outdir", str(dist_folder), str(REPOSITORY)],
+            workspace.root,
         )
-        names = sorted(path.name for path in dist.iterdir())
+        names = sorted(path.name for path in dist_folder.iterdir())
         return ", ".join(names)
 
     steps: dict[str, Callable[[], str | None]] = {"build": build}
-    for interpreter_number, python in enumerate(interpreters()):
-        steps[f"install and start on {python.name}"] = partial(
-            _on, workspace, interpreter_number, python
+    for interpreter_number, python_program in enumerate(interpreters()):
+        steps[f"install and start on {python_program.name}"] = partial(
+            _on, workspace, interpreter_number, python_program
         )
     steps["a test of its own"] = lambda: _own_test(workspace)
     return steps
@@ -245,36 +246,38 @@ def interpreters() -> list[Path]:
     return list(by_name.values())
 
 
-def _on(workspace: Place, number: int, python: Path) -> str:
+def _on(workspace: Place, number: int, python_program: Path) -> str:
     """Install the wheel for one Python, and run commands and a cluster with it."""
-    environment = workspace.root / f"python-{number}"
-    (wheel,) = (workspace.root / "dist").glob("*.whl")
-    run_step([str(python), "-m", "venv", str(environment)], workspace.root)
+    environment_folder = workspace.root / f"python-{number}"
+    (wheel_file,) = (workspace.root / "dist").glob("*.whl")
+    run_step([str(python_program), "-m", "venv", str(environment_folder)], workspace.root)
     extras = EXTRAS if number == 0 else ("http",)
     # Only wheels: a user without a compiler must get a running program.
-    pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    requirement = f"{wheel}[{','.join(extras)}]"
+    pip = [str(environment_folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+    requirement = f"{wheel_file}[{','.join(extras)}]"
     run_step([*pip, "install", "-q", "--only-binary", ":all:", requirement], workspace.root)
-    command = str(environment / "bin" / "txnsim")
+    command = str(environment_folder / "bin" / "txnsim")
     version_line = run_step([command, "--version"], workspace.root).strip()
     if version_line != f"txnsim {workspace.version}":
         raise StepError(f"it calls itself {version_line}")
     run_step([command, "scenario", "run", "z01", "--quiet"], workspace.root)
     run_step([command, "explain", "PRODUCER_FENCED"], workspace.root)
-    ready_file = environment / "ready.json"
+    ready_file = environment_folder / "ready.json"
     # Its standard input is empty: it ends at once, in order, after it has said that it is ready.
     serve = [command, "serve", "--port", "0", "--http", "0", "--until-eof"]
     run_step([*serve, "--ready-file", str(ready_file)], workspace.root)
-    return run_step([str(environment / "bin" / "python"), "--version"], workspace.root).strip()
+    return run_step(
+        [str(environment_folder / "bin" / "python"), "--version"], workspace.root
+    ).strip()
 
 
 def _own_test(workspace: Place) -> None:
-    project = workspace.folder("python-project")
+    project_folder = workspace.folder("python-project")
     # A folder of the name that the package had before 0.2.
-    (project / "sim").mkdir()
-    (project / "sim" / "__init__.py").write_text("OWN = True\n")
-    (project / "test_it.py").write_text(TEST_PY)
-    run_step([str(workspace.txnsim.with_name("python")), "-m", "pytest", "-q"], project)
+    (project_folder / "sim").mkdir()
+    (project_folder / "sim" / "__init__.py").write_text("OWN = True\n")
+    (project_folder / "test_it.py").write_text(TEST_PY)
+    run_step([str(workspace.txnsim.with_name("python")), "-m", "pytest", "-q"], project_folder)
 
 
 # Other languages
@@ -282,40 +285,42 @@ def _own_test(workspace: Place) -> None:
 
 def _node(workspace: Place) -> dict[str, Callable[[], str | None]]:
     def try_it() -> str:
-        project = workspace.folder("node-project")
+        project_folder = workspace.folder("node-project")
         npm = tool("npm")
-        source = workspace.root / "node"
-        shutil.copytree(REPOSITORY / "helpers" / "node", source, ignore=_NEVER_COPIED)
-        run_step([npm, "pack", "--pack-destination", "."], source)
-        (package,) = source.glob("*.tgz")
-        (project / "package.json").write_text('{"type": "module"}')
-        run_step([npm, "install", "--no-audit", "--no-fund", str(package)], project)
-        (project / "it.test.mjs").write_text(TEST_MJS)
-        run_step([tool("node"), "--test"], project, TXNSIM=str(workspace.txnsim))
-        return package.name
+        source_path = workspace.root / "node"
+        shutil.copytree(REPOSITORY / "helpers" / "node", source_path, ignore=_NEVER_COPIED)
+        run_step([npm, "pack", "--pack-destination", "."], source_path)
+        (package_folder,) = source_path.glob("*.tgz")
+        (project_folder / "package.json").write_text('{"type": "module"}')
+        run_step([npm, "install", "--no-audit", "--no-fund", str(package_folder)], project_folder)
+        (project_folder / "it.test.mjs").write_text(TEST_MJS)
+        run_step([tool("node"), "--test"], project_folder, TXNSIM=str(workspace.txnsim))
+        return package_folder.name
 
     return {"pack, install, test": try_it}
 
 
 def _go(workspace: Place) -> dict[str, Callable[[], str | None]]:
     def try_it() -> str:
-        source, project = workspace.root / "go", workspace.folder("go-project")
-        shutil.copytree(REPOSITORY / "helpers" / "go", source, ignore=_NEVER_COPIED)
-        head = (source / "go.mod").read_text("utf-8")
-        module, language = re.findall(r"^(?:module|go) (\S+)", head, re.MULTILINE)
-        (project / "go.mod").write_text(
+        source_path, project_folder = workspace.root / "go", workspace.folder("go-project")
+        shutil.copytree(REPOSITORY / "helpers" / "go", source_path, ignore=_NEVER_COPIED)
+        head_text = (source_path / "go.mod").read_text("utf-8")
+        module, language = re.findall(r"^(?:module|go) (\S+)", head_text, re.MULTILINE)
+        (project_folder / "go.mod").write_text(
             f"module released\n\ngo {language}\n\nrequire {module} v{workspace.version}\n\n"
-            f"replace {module} => {source}\n"
+            f"replace {module} => {source_path}\n"
         )
-        (project / "it_test.go").write_text(TEST_GO.replace("MODULE", module))
-        run_step([tool("go"), "test", "-count=1", "./..."], project, TXNSIM=str(workspace.txnsim))
+        (project_folder / "it_test.go").write_text(TEST_GO.replace("MODULE", module))
+        run_step(
+            [tool("go"), "test", "-count=1", "./..."], project_folder, TXNSIM=str(workspace.txnsim)
+        )
         return str(module)
 
     return {"a module that requires it": try_it}
 
 
 def _java(workspace: Place) -> dict[str, Callable[[], str | None]]:
-    repository = workspace.root / "m2"
+    repository_folder = workspace.root / "m2"
 
     def maven(*arguments: str, directory: Path) -> str:
         return run_step(
@@ -323,25 +328,25 @@ def _java(workspace: Place) -> dict[str, Callable[[], str | None]]:
         )
 
     def install(file_name: str) -> str:
-        source = workspace.root / file_name
-        shutil.copytree(REPOSITORY / "helpers" / file_name, source, ignore=_NEVER_COPIED)
+        source_path = workspace.root / file_name
+        shutil.copytree(REPOSITORY / "helpers" / file_name, source_path, ignore=_NEVER_COPIED)
         # Not installed into this machine's own repository: the last step must find it in ours.
         options = ("-DskipTests", "-Dmaven.install.skip=true")
-        repository_option = f"-DaltDeploymentRepository=here::file://{repository}"
-        maven(*options, repository_option, "deploy", directory=source)
-        jars = sorted(path.name for path in repository.rglob("*.jar"))
+        repository_option = f"-DaltDeploymentRepository=here::file://{repository_folder}"
+        maven(*options, repository_option, "deploy", directory=source_path)
+        jars = sorted(path.name for path in repository_folder.rglob("*.jar"))
         return ", ".join(jars)
 
     def try_it() -> None:
-        project = workspace.folder("java-project")
-        tests = project / "src" / "test" / "java"
-        tests.mkdir(parents=True)
-        (tests / "ReleasedTest.java").write_text(TEST_JAVA)
+        project_folder = workspace.folder("java-project")
+        tests_folder = project_folder / "src" / "test" / "java"
+        tests_folder.mkdir(parents=True)
+        (tests_folder / "ReleasedTest.java").write_text(TEST_JAVA)
         pom = _POM.replace("VERSION", workspace.version).replace(
-            "REPOSITORY", f"file://{repository}"
+            "REPOSITORY", f"file://{repository_folder}"
         )
-        (project / "pom.xml").write_text(pom)
-        maven("test", directory=project)
+        (project_folder / "pom.xml").write_text(pom)
+        maven("test", directory=project_folder)
 
     return {
         "deploy txnsim-junit to a folder": lambda: install("java"),

@@ -82,9 +82,9 @@ class Place(NamedTuple):
 
     def copy(self, file_name: str, to: str) -> Path:
         """Copy a helper's folder, as its README says."""
-        target = self.folder / to
-        shutil.copytree(HELPERS / file_name, target, ignore=_NEVER_COPIED)
-        return target
+        target_path = self.folder / to
+        shutil.copytree(HELPERS / file_name, target_path, ignore=_NEVER_COPIED)
+        return target_path
 
 
 class Journey(NamedTuple):
@@ -103,12 +103,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         root = Path(name)
         build = ("-m", "build", "--wheel", "--outdir", str(root / "dist"), str(REPOSITORY))
         run_step([sys.executable, *build], root)
-        (wheel,) = (root / "dist").glob("*.whl")
+        (wheel_file,) = (root / "dist").glob("*.whl")
         for journey_name in chosen_journeys:
             folder = root / journey_name
             folder.mkdir()
             outcomes.append(
-                _played(journey_name, JOURNEYS[journey_name], Place(folder, wheel, {}, {}))
+                _played(journey_name, JOURNEYS[journey_name], Place(folder, wheel_file, {}, {}))
             )
     print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", flush=True)
     return 0 if all(outcomes) else 1
@@ -153,8 +153,8 @@ def _first_test(readme: str) -> str:
 
 def _ci(workspace: Place) -> None:
     """Run the GitLab job of docs/in-ci.md, with the wheel in the repository of the tests."""
-    page = (REPOSITORY / "docs/in-ci.md").read_text("utf-8")
-    (job,) = re.findall(r"^## GitLab\n.*?```\n(.*?)```", page, re.DOTALL | re.MULTILINE)
+    page_text = (REPOSITORY / "docs/in-ci.md").read_text("utf-8")
+    (job,) = re.findall(r"^## GitLab\n.*?```\n(.*?)```", page_text, re.DOTALL | re.MULTILINE)
     (workspace.folder / "ci").mkdir()
     shutil.copy(workspace.wheel, workspace.folder / "ci")
     (workspace.folder / "requirements.txt").write_text("kafka-python\n")
@@ -172,31 +172,31 @@ def _go(workspace: Place) -> None:
     """Follow helpers/go/README.md, and run its example with franz-go."""
     workspace.install(extras="[http]")
     workspace.copy("go", "txnsimtest")
-    project = workspace.folder / "shop"
-    project.mkdir()
+    project_folder = workspace.folder / "shop"
+    project_folder.mkdir()
     for file_name in ("late_produce_test.go", "lost_marker_test.go"):
-        shutil.copy(HELPERS / "go" / "examples" / file_name, project)
+        shutil.copy(HELPERS / "go" / "examples" / file_name, project_folder)
     go = tool("go")
-    workspace.step("go mod", go, "mod", "init", "shop", directory=project)
+    workspace.step("go mod", go, "mod", "init", "shop", directory=project_folder)
     replace = f"-replace=txnsim.test/txnsimtest={workspace.folder / 'txnsimtest'}"
-    workspace.step("go mod", go, "mod", "edit", replace, directory=project)
-    workspace.step("go mod", go, "mod", "tidy", directory=project)
+    workspace.step("go mod", go, "mod", "edit", replace, directory=project_folder)
+    workspace.step("go mod", go, "mod", "tidy", directory=project_folder)
     command = (go, "test", "-count=1", "-run", "LostMarker", "./...")
-    workspace.step("go test", *command, directory=project)
+    workspace.step("go test", *command, directory=project_folder)
 
 
 def _node(workspace: Place) -> None:
     """Follow helpers/node/README.md, and run its example with KafkaJS."""
     workspace.install(extras="[http]")
-    helper = workspace.copy("node", "txnsim-test")
-    project = workspace.folder / "shop"
-    project.mkdir()
-    (project / "package.json").write_text('{"type": "module"}')
+    helper_file = workspace.copy("node", "txnsim-test")
+    project_folder = workspace.folder / "shop"
+    project_folder.mkdir()
+    (project_folder / "package.json").write_text('{"type": "module"}')
     npm_options = ("--no-audit", "--no-fund")
-    command = (tool("npm"), "install", *npm_options, "kafkajs", helper)
-    workspace.step("npm install", *command, directory=project)
-    shutil.copy(HELPERS / "node" / "examples" / "lost-marker.test.mjs", project)
-    workspace.step("node --test", tool("node"), "--test", directory=project)
+    command = (tool("npm"), "install", *npm_options, "kafkajs", helper_file)
+    workspace.step("npm install", *command, directory=project_folder)
+    shutil.copy(HELPERS / "node" / "examples" / "lost-marker.test.mjs", project_folder)
+    workspace.step("node --test", tool("node"), "--test", directory=project_folder)
 
 
 def _java(workspace: Place) -> None:
@@ -204,15 +204,15 @@ def _java(workspace: Place) -> None:
     kafka-clients.
     """
     workspace.install(extras="[http]")
-    helper = workspace.copy("java", "txnsim-junit")
+    helper_file = workspace.copy("java", "txnsim-junit")
     maven = (tool("mvn"), "-q", "-B", f"-Dmaven.repo.local={workspace.folder / 'm2'}")
-    workspace.step("mvn install", *maven, "-DskipTests", "install", directory=helper)
-    project = workspace.folder / "shop"
-    tests = project / "src" / "test" / "java"
-    tests.mkdir(parents=True)
-    (tests / "OrdersTest.java").write_text(_ORDERS_TEST)
-    (project / "pom.xml").write_text(_POM)
-    workspace.step("mvn test", *maven, "test", directory=project)
+    workspace.step("mvn install", *maven, "-DskipTests", "install", directory=helper_file)
+    project_folder = workspace.folder / "shop"
+    tests_folder = project_folder / "src" / "test" / "java"
+    tests_folder.mkdir(parents=True)
+    (tests_folder / "OrdersTest.java").write_text(_ORDERS_TEST)
+    (project_folder / "pom.xml").write_text(_POM)
+    workspace.step("mvn test", *maven, "test", directory=project_folder)
 
 
 def _spring(workspace: Place) -> None:
@@ -220,13 +220,13 @@ def _spring(workspace: Place) -> None:
     test.
     """
     workspace.install(extras="[http]")
-    helper = workspace.copy("java", "txnsim-junit")
+    helper_file = workspace.copy("java", "txnsim-junit")
     maven = (tool("mvn"), "-B", "-ntp", f"-Dmaven.repo.local={workspace.folder / 'm2'}")
-    workspace.step("mvn install", *maven, "-q", "-DskipTests", "install", directory=helper)
-    project = workspace.folder / "shop"
-    recipe = REPOSITORY / "tests" / "recipes" / "spring"
-    shutil.copytree(recipe, project, ignore=_NEVER_COPIED)
-    output = workspace.step("mvn test", *maven, "test", directory=project)
+    workspace.step("mvn install", *maven, "-q", "-DskipTests", "install", directory=helper_file)
+    project_folder = workspace.folder / "shop"
+    recipe_file = REPOSITORY / "tests" / "recipes" / "spring"
+    shutil.copytree(recipe_file, project_folder, ignore=_NEVER_COPIED)
+    output = workspace.step("mvn test", *maven, "test", directory=project_folder)
     _expect("Tests run: 2, Failures: 0, Errors: 0, Skipped: 0" in output, output)
 
 
@@ -255,8 +255,8 @@ def _operator(workspace: Place) -> None:
     with _running(workspace, "txnsim", "practise", "--port", "0", "--http", "0") as output:
         (bootstrap,) = re.findall(r"bootstrap.servers=([^,\s]+)", output)
         txns = ("txnsim", "txns", "--bootstrap-server", bootstrap)
-        listing = workspace.step("find-hanging", *txns, "find-hanging", "--all", status=HANGS)
-        _expect("orders" in listing, listing)
+        listing_text = workspace.step("find-hanging", *txns, "find-hanging", "--all", status=HANGS)
+        _expect("orders" in listing_text, listing_text)
         reason = workspace.step("why", *txns, "why", "orders-0", status=HANGS)
         _expect("It hangs." in reason, reason)
         workspace.step("repair", *txns, "repair", "--yes")

@@ -75,8 +75,8 @@ def report_lines(report: SoakReport) -> list[str]:
         *(f"stuck in a call of its library, and ended: {name}" for name in report.stuck),
         "",
     ]
-    for figure in ("memory_mib", "held_mib", *(bound.figure for bound in BOUNDS)):
-        lines += [*plot(report.samples, figure), ""]
+    for figure_name in ("memory_mib", "held_mib", *(bound.figure for bound in BOUNDS)):
+        lines += [*plot(report.samples, figure_name), ""]
     for bound in BOUNDS:
         early_value, late_value, allowed = growth(report.samples, bound)
         lines.append(
@@ -91,9 +91,10 @@ def report_lines(report: SoakReport) -> list[str]:
                 f" {figure_after} when they had gone, allowed {figure_before + bound.at_rest:.0f}"
             )
     lines += [
-        f"{label}: {per_thousand(report.samples, figure, judgement.transaction_count) * 1024:+.0f}"
+        f"{label}: "
+        f"{per_thousand(report.samples, figure_name, judgement.transaction_count) * 1024:+.0f}"
         " KiB for 1,000 transactions"
-        for figure, label in (
+        for figure_name, label in (
             ("memory_mib", "memory"),
             ("held_mib", "of it logs and trace, by design"),
             ("own_mib", "of it the rest"),

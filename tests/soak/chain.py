@@ -80,10 +80,12 @@ def _copy_records(producer: Any, consumer: Any, records: list[Any], sink: str) -
                 ),
             )
         ends = {(record.topic(), record.partition()): record.offset() + 1 for record in records}
-        positions = [
+        topic_partitions = [
             TopicPartition(*partition_key, offset) for partition_key, offset in ends.items()
         ]
-        producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 30.0)
+        producer.send_offsets_to_transaction(
+            topic_partitions, consumer.consumer_group_metadata(), 30.0
+        )
         producer.flush()
     except KafkaException:
         abort(producer)

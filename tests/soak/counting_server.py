@@ -73,15 +73,15 @@ class Counter:
         self._loop.call_later(TICK_S, self._tick)
 
 
-def serve(counts: str, arguments: list[str]) -> int:
+def serve(counts_text: str, arguments: list[str]) -> int:
     """Run the program with a counter on its loop."""
     run = real_world.run
 
     clusters: list[SimCluster] = []
 
-    async def run_counted(work: Coroutine[Any, Any, Any]) -> Any:
-        Counter(Path(counts), clusters)
-        return await work
+    async def run_counted(work_coroutine: Coroutine[Any, Any, Any]) -> Any:
+        Counter(Path(counts_text), clusters)
+        return await work_coroutine
 
     def note_cluster(environment: Environment, options: ClusterOptions) -> SimCluster:
         clusters.append(SimCluster(environment, options))

@@ -64,8 +64,8 @@ class Crowd:
         ]
         member_counts = Counter(
             index
-            for rows in self._held.values()
-            for of_topic in rows.values()
+            for rows_by_id in self._held.values()
+            for of_topic in rows_by_id.values()
             for index in of_topic
         )
         complaints += [
@@ -96,12 +96,14 @@ class Crowd:
         """Send a heartbeat. Returns the member's new epoch, 0 if it has to join again."""
         member = GroupMetadata(member_id=member_id, generation=epoch)
         joining_fields = ((self._topic,), REBALANCE_MS) if epoch == 0 else None
-        owned_partitions: dict[UUID, Any] | None = {} if epoch == 0 else self._held.get(member_id)
+        owned_partition_by_id: dict[UUID, Any] | None = (
+            {} if epoch == 0 else self._held.get(member_id)
+        )
         request = consumer_group_heartbeat(
             GROUP,
             member,
             joining=joining_fields,
-            owned_partitions=None if epoch == _LEAVES else owned_partitions,
+            owned_partitions=None if epoch == _LEAVES else owned_partition_by_id,
         )
         try:
             answer = await coordinator.ask(request)

@@ -34,7 +34,7 @@ class HeldMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_held(cluster: SimCluster) -> HeldMemory:
-    batches: defaultdict[TopicPartition, int] = defaultdict(int)
+    batche_by_partition: defaultdict[TopicPartition, int] = defaultdict(int)
     entries: Counter[str] = Counter()
     segments_max = 0
     for member in cluster.members.values():
@@ -43,12 +43,13 @@ def measure_held(cluster: SimCluster) -> HeldMemory:
             segments_max = max(segments_max, len(segments))
             size_bytes, count = segments.size_bytes, sum(map(len, segments))
             topic_partition = log.topic_partition
-            batches[topic_partition] = max(
-                batches[topic_partition], size_bytes + count * (BATCH_OVERHEAD + ALIGNMENT)
+            batche_by_partition[topic_partition] = max(
+                batche_by_partition[topic_partition],
+                size_bytes + count * (BATCH_OVERHEAD + ALIGNMENT),
             )
             entries[topic_partition.topic] += count * ENTRY_BYTES
     topics: Counter[str] = Counter(entries)
-    for topic_partition, size_bytes in batches.items():
+    for topic_partition, size_bytes in batche_by_partition.items():
         topics[topic_partition.topic] += size_bytes
     return HeldMemory(
         trace_bytes=cluster.environment.tracer.size,

@@ -150,12 +150,12 @@ class SoakLedger:
         )
 
 
-def differences(source: SoakLedger, copy: SoakLedger) -> list[str]:
+def differences(source_ledger: SoakLedger, copied_ledger: SoakLedger) -> list[str]:
     """The first records that the chain did not copy exactly once."""
     lines: list[str] = []
-    for producer in sorted({*source._seen, *copy._seen}):
-        source_counts = source._seen.get(producer, bytearray())
-        copy_counts = copy._seen.get(producer, bytearray())
+    for producer in sorted({*source_ledger._seen, *copied_ledger._seen}):
+        source_counts = source_ledger._seen.get(producer, bytearray())
+        copy_counts = copied_ledger._seen.get(producer, bytearray())
         size = max(len(source_counts), len(copy_counts))
         if source_counts.ljust(size, b"\0") == copy_counts.ljust(size, b"\0"):
             continue

@@ -99,7 +99,7 @@ class SoakReader(ManagedResource):
         self,
         within_s: float,
         *,
-        ends: Callable[[], list[PartitionBounds]],
+        read_ends: Callable[[], list[PartitionBounds]],
         is_through: Callable[[], bool],
     ) -> list[str]:
         """Wait until every partition is read to its end. Returns what is missing if that takes too
@@ -113,7 +113,7 @@ class SoakReader(ManagedResource):
         deadline_s = time.monotonic() + within_s
         missing: list[str] = []
         while time.monotonic() < deadline_s:
-            missing = self._missing(ends())
+            missing = self._missing(read_ends())
             if not missing and is_through():
                 return []
             time.sleep(0.5)

@@ -74,7 +74,7 @@ down: in two minutes that is a third of them for a third of the time. So of file
 """
 
 
-def sample(pid: int, counts: Path, at_s: float, held_before_mib: float = 0.0) -> Sample:
+def sample(process_id: int, counts_file: Path, at_s: float, held_before_mib: float = 0.0) -> Sample:
     """Look at a server.
 
     Args:
@@ -86,13 +86,13 @@ def sample(pid: int, counts: Path, at_s: float, held_before_mib: float = 0.0) ->
     Raises:
         OSError: It has ended.
     """
-    status = Path(f"/proc/{pid}/status").read_text()
+    status = Path(f"/proc/{process_id}/status").read_text()
     resident_kib = next(
         int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")
     )
     own_figures: dict[str, Any] = {"tasks": 0, "gap_ms": 0.0, "busy_ms": 0.0, "held": []}
-    if counts.exists():
-        own_figures = json.loads(counts.read_text())
+    if counts_file.exists():
+        own_figures = json.loads(counts_file.read_text())
     held_mib = (
         sum(
             cluster_counts["trace_bytes"] + cluster_counts["logs_bytes"]
@@ -109,15 +109,15 @@ def sample(pid: int, counts: Path, at_s: float, held_before_mib: float = 0.0) ->
             (cluster_counts["segments"] for cluster_counts in own_figures["held"]), default=0
         ),
         tasks=own_figures["tasks"],
-        files=len(list(Path(f"/proc/{pid}/fd").iterdir())),
+        files=len(list(Path(f"/proc/{process_id}/fd").iterdir())),
         gap_ms=own_figures["gap_ms"],
         busy_ms=own_figures["busy_ms"],
     )
 
 
-def per_thousand(samples: Sequence[Sample], figure: str, transaction_count: int) -> float:
+def per_thousand(samples: Sequence[Sample], figure_name: str, transaction_count: int) -> float:
     """Growth of a figure per 1,000 transactions, from the first fifth of a run to its end."""
-    early_value, late_value, _ = growth(samples, Bound(figure=figure, share=0.0, extra=0.0))
+    early_value, late_value, _ = growth(samples, Bound(figure=figure_name, share=0.0, extra=0.0))
     part = 1 - SETTLED_AT - 0.2
     return (late_value - early_value) * 1000 / max(1.0, transaction_count * part)
 
@@ -128,10 +128,10 @@ def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float
     Medians of a fifth of the run each: a broker that is down for a moment does not count. Of peaks
     the highest of the first half, and of the second.
     """
-    values = [float(getattr(moment, bound.figure)) for moment in samples]
+    values = [float(getattr(sample, bound.figure)) for sample in samples]
     if bound.is_peak:
-        middle = max(1, len(values) // 2)
-        early_value, late_value = max(values[:middle]), max(values[-middle:])
+        middle_index = max(1, len(values) // 2)
+        early_value, late_value = max(values[:middle_index]), max(values[-middle_index:])
     else:
         fifth = max(1, len(values) // 5)
         start = int(len(values) * SETTLED_AT)
@@ -157,8 +157,8 @@ def figures_left_behind(rest_samples: RestSamples) -> list[str]:
     findings = []
     for bound in BOUNDS:
         figure_before, figure_after = (
-            getattr(moment, bound.figure)
-            for moment in (rest_samples.sample_before, rest_samples.sample_after)
+            getattr(sample, bound.figure)
+            for sample in (rest_samples.sample_before, rest_samples.sample_after)
         )
         if bound.at_rest is not None and figure_after > figure_before + bound.at_rest:
             findings.append(
@@ -173,9 +173,9 @@ def has_come_to_rest(rest_samples: RestSamples) -> bool:
     return not figures_left_behind(rest_samples)
 
 
-def plot(samples: Sequence[Sample], figure: str) -> list[str]:
+def plot(samples: Sequence[Sample], figure_name: str) -> list[str]:
     """A figure over time, as lines of text; each column is the greatest value of its time."""
-    values = [float(getattr(moment, figure)) for moment in samples]
+    values = [float(getattr(sample, figure_name)) for sample in samples]
     width = min(COLUMNS, len(values))
     columns = [
         max(
@@ -185,7 +185,7 @@ def plot(samples: Sequence[Sample], figure: str) -> list[str]:
         for column in range(width)
     ]
     top = max(max(columns), 1.0)
-    lines = [f"{figure}, 0 to {top:.0f}, {samples[-1].at_s:.0f} s"]
+    lines = [f"{figure_name}, 0 to {top:.0f}, {samples[-1].at_s:.0f} s"]
     for row in range(ROWS, 0, -1):
         filled = "".join(
             "█" if column_value / top * ROWS >= row - 0.5 else " " for column_value in columns

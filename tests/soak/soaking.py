@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.build import go_program as load_program
+from benchmarks.build import build_go_program as load_program
 from tests.clients.streams.control import ControlPort
 from tests.soak.ledger import Judgement, SoakLedger, differences
 from tests.soak.producing import STUCK, STUCK_AFTER_S, TransactionOutcome
@@ -194,11 +194,11 @@ class Soak(ManagedResource):
         """Play the run, from the start of the server to the judgement."""
         with tempfile.TemporaryDirectory(prefix="txnsim-soak-") as name:
             folder = Path(name)
-            counts, config = folder / "counts.json", folder / "server.yaml"
+            counts_file, config = folder / "counts.json", folder / "server.yaml"
             is_traced = self._plan.evidence is not None
             config.write_text(SETTINGS + TRACED if is_traced else SETTINGS)
             server = TxnsimServer(
-                launcher=(sys.executable, "-m", "tests.soak.counting_server", str(counts)),
+                launcher=(sys.executable, "-m", "tests.soak.counting_server", str(counts_file)),
                 working_directory=REPOSITORY,
                 arguments=(
                     *("--http", "0", "--log-format", "json", "--config", str(config)),
@@ -206,16 +206,16 @@ class Soak(ManagedResource):
                 ),
             )
             with server:
-                return self._play_soak(server, counts)
+                return self._play_soak(server, counts_file)
 
-    def _play_soak(self, server: TxnsimServer, counts: Path) -> SoakReport:
+    def _play_soak(self, server: TxnsimServer, counts_file: Path) -> SoakReport:
         assert server.http is not None
         control = ControlPort(server.http)
         for topic in (BULK, ORDERS, COPIES):
             control.create_topic(topic, PARTITIONS, TOPIC_CONFIGS)
         ledgers = {BULK: self._bulk, ORDERS: self._orders, COPIES: self._copies}
         time.sleep(COUNTED_S)
-        sample_before = sample(server.pid, counts, 0.0)
+        sample_before = sample(server.pid, counts_file, 0.0)
         with SoakReader(
             server.bootstrap,
             control,
@@ -227,18 +227,18 @@ class Soak(ManagedResource):
             trouble = Trouble(control, seed=self._plan.seed, pause_s=self._plan.pause_s)
             trouble.start()
             started_s = time.monotonic()
-            self._watch(server, counts, trouble, reader, started_s)
+            self._watch(server, counts_file, trouble, reader, started_s)
             trouble.stop()
             seconds = time.monotonic() - started_s
-            self._end_programs(control, reader, started_s, server, counts)
+            self._end_programs(control, reader, started_s, server, counts_file)
             self._failures += reader.failures
         if trouble.failure is not None:
             self._failures.append(f"trouble: {trouble.failure!r}")
-        rest_samples = self._sample_at_rest(server, counts, sample_before, started_s)
+        rest_samples = self._sample_at_rest(server, counts_file, sample_before, started_s)
         return self._report(server, trouble, seconds, rest_samples)
 
     def _sample_at_rest(
-        self, server: TxnsimServer, counts: Path, sample_before: Sample, started_s: float
+        self, server: TxnsimServer, counts_file: Path, sample_before: Sample, started_s: float
     ) -> RestSamples:
         """Sample the server once it has noticed that its clients are gone, or once the time for
         that is over.
@@ -249,33 +249,33 @@ class Soak(ManagedResource):
             now_s = time.monotonic()
             rest_samples = RestSamples(
                 sample_before=sample_before,
-                sample_after=sample(server.pid, counts, now_s - started_s),
+                sample_after=sample(server.pid, counts_file, now_s - started_s),
             )
             if has_come_to_rest(rest_samples) or now_s > deadline_s:
                 return rest_samples
 
     def _start_programs(self, bootstrap: str) -> None:
-        plan, python = self._plan, sys.executable
+        plan, python_program = self._plan, sys.executable
         orders = (bootstrap, ORDERS, str(PARTITIONS), "4", str(plan.client_per_second))
         commands = {
-            "librdkafka": [python, "-m", "tests.soak.librdkafka_producers", *orders],
-            "aiokafka": [python, "-m", "tests.soak.aiokafka_producers", *orders],
+            "librdkafka": [python_program, "-m", "tests.soak.librdkafka_producers", *orders],
+            "aiokafka": [python_program, "-m", "tests.soak.aiokafka_producers", *orders],
             "java": [*java_program("Soak"), *orders],
             "franz-go": [str(go_program()), "soak", *orders],
         }
         raw_command = [str(load_program("load")), "soak", "--bootstrap", bootstrap, "--topic", BULK]
-        for flow, producers, share in (("v2", 24, 0.75), ("old", 8, 0.25)):
-            commands[f"raw-{flow}"] = [
+        for txn_flow, producers, share in (("v2", 24, 0.75), ("old", 8, 0.25)):
+            commands[f"raw-{txn_flow}"] = [
                 *raw_command,
                 *("--partitions", str(PARTITIONS), "--producers", str(producers)),
-                *("--rate", str(plan.raw_per_second * share), "--flow", flow),
+                *("--rate", str(plan.raw_per_second * share), "--flow", txn_flow),
             ]
         for command_name, command in commands.items():
             ledger = self._bulk if command_name.startswith("raw") else self._orders
             self._programs.append(
                 Program(command_name, command, self._listener(command_name, ledger))
             )
-        chain = [python, "-m", "tests.soak.chain", bootstrap, CHAIN, ORDERS, COPIES, "0"]
+        chain = [python_program, "-m", "tests.soak.chain", bootstrap, CHAIN, ORDERS, COPIES, "0"]
         self._chain_command = chain
         self._chain = Program("chain", chain, self._on_copied)
 
@@ -301,7 +301,7 @@ class Soak(ManagedResource):
     def _watch(
         self,
         server: TxnsimServer,
-        counts: Path,
+        counts_file: Path,
         trouble: Trouble,
         reader: SoakReader,
         started_s: float,
@@ -311,7 +311,7 @@ class Soak(ManagedResource):
             passed_s := time.monotonic() - started_s
         ) < self._plan.minutes * 60 or self._transactions() < self._plan.transactions:
             held_mib = max((moment.held_mib for moment in self._samples), default=0.0)
-            self._samples.append(sample(server.pid, counts, passed_s, held_mib))
+            self._samples.append(sample(server.pid, counts_file, passed_s, held_mib))
             self._see_to_chain()
             ended_programs = [
                 program.name for program in self._everybody() if not program.is_running()
@@ -322,8 +322,8 @@ class Soak(ManagedResource):
                 return
             if passed_s - searched_s >= SEARCH_EVERY_S:
                 searched_s = passed_s
-                hangs, findings = open_transactions(server.bootstrap)
-                if hangs:  # the end, while little has happened since
+                is_hanging, findings = open_transactions(server.bootstrap)
+                if is_hanging:  # the end, while little has happened since
                     last_acts = "; ".join(trouble.last_acts)
                     self._failures.append(
                         f"after {passed_s:.0f} s, behind {last_acts}:\n{findings}"
@@ -389,7 +389,7 @@ class Soak(ManagedResource):
         reader: SoakReader,
         started_s: float,
         server: TxnsimServer,
-        counts: Path,
+        counts_file: Path,
     ) -> None:
         self._say("ending: every client ends its last transaction")
         for program in self._programs:
@@ -398,12 +398,14 @@ class Soak(ManagedResource):
             program.await_end(END_S)
         control.advance(OVERDUE_MS)  # what a client has left open is aborted
         self._say("draining: the chain and the reader go to the end")
-        missing = reader.drain(DRAIN_S, ends=control.ends, is_through=self._is_chain_through)
+        missing = reader.drain(DRAIN_S, read_ends=control.ends, is_through=self._is_chain_through)
         self._failures += missing
         if missing:
             self._failures.append(open_transactions(server.bootstrap)[1])
         held_mib = max((moment.held_mib for moment in self._samples), default=0.0)
-        self._samples.append(sample(server.pid, counts, time.monotonic() - started_s, held_mib))
+        self._samples.append(
+            sample(server.pid, counts_file, time.monotonic() - started_s, held_mib)
+        )
         if self._chain is not None:
             self._chain.end()
             self._chain.await_end(END_S)
@@ -413,10 +415,11 @@ class Soak(ManagedResource):
     def _report(
         self, server: TxnsimServer, trouble: Trouble, seconds: float, rest_samples: RestSamples
     ) -> SoakReport:
-        orders, bulk = self._orders.judge(), self._bulk.judge()
+        orders_judgement, bulk_judgement = self._orders.judge(), self._bulk.judge()
         judgement = Judgement(
             **{
-                field_name: getattr(orders, field_name) + getattr(bulk, field_name)
+                field_name: getattr(orders_judgement, field_name)
+                + getattr(bulk_judgement, field_name)
                 for field_name in Judgement.__struct_fields__
             }
         )

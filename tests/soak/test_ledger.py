@@ -66,15 +66,15 @@ def test_a_client_tells_once() -> None:
 
 
 def test_a_chain_that_loses_or_doubles_is_found() -> None:
-    source, copy = SoakLedger(), SoakLedger()
-    _read(source, 0, 0, 1)
-    _read(source, 300, 0)
-    _read(copy, 0, 0, 1)
-    _read(copy, 300, 0)
-    assert differences(source, copy) == []
-    _read(copy, 0, 1)
-    _read(source, 301, 1)
-    assert differences(source, copy) == [
+    source_ledger, copied_ledger = SoakLedger(), SoakLedger()
+    _read(source_ledger, 0, 0, 1)
+    _read(source_ledger, 300, 0)
+    _read(copied_ledger, 0, 0, 1)
+    _read(copied_ledger, 300, 0)
+    assert differences(source_ledger, copied_ledger) == []
+    _read(copied_ledger, 0, 1)
+    _read(source_ledger, 301, 1)
+    assert differences(source_ledger, copied_ledger) == [
         "p/0/1: read 1 times, its copy 2 times",
         "p/301/1: read 1 times, its copy 0 times",
     ]

@@ -53,18 +53,22 @@ def test_what_logs_keep_is_no_leak() -> None:
     assert grown_figures(samples) == []
     assert per_thousand(samples, "held_mib", 31_000) == pytest.approx(1.3, abs=0.3)
     assert per_thousand(samples, "own_mib", 31_000) == pytest.approx(0.0, abs=0.01)
-    leaking = [
+    leaking_samples = [
         _sample(second, memory_mib=100 + second / 2, held_mib=second / 3) for second in range(600)
     ]
-    assert [finding.partition(":")[0] for finding in grown_figures(leaking)] == ["own_mib"]
+    assert [finding_text.partition(":")[0] for finding_text in grown_figures(leaking_samples)] == [
+        "own_mib"
+    ]
 
 
 def test_what_was_freed_stays_with_the_process(tmp_path: Path) -> None:
-    counts = tmp_path / "counts.json"
+    counts_file = tmp_path / "counts.json"
     cluster_counts = {"trace_bytes": 0, "logs_bytes": 3 << 20, "segments": 2}
-    counts.write_text(json.dumps({"tasks": 1, "gap_ms": 0, "busy_ms": 0, "held": [cluster_counts]}))
-    sample_now = sample(os.getpid(), counts, 1.0)
-    sample_later = sample(os.getpid(), counts, 2.0, held_before_mib=10.0)
+    counts_file.write_text(
+        json.dumps({"tasks": 1, "gap_ms": 0, "busy_ms": 0, "held": [cluster_counts]})
+    )
+    sample_now = sample(os.getpid(), counts_file, 1.0)
+    sample_later = sample(os.getpid(), counts_file, 2.0, held_before_mib=10.0)
     assert (sample_now.held_mib, sample_now.segments) == (3.0, 2)
     assert sample_now.own_mib == pytest.approx(sample_now.memory_mib - 3)
     assert sample_later.own_mib == pytest.approx(sample_later.memory_mib - 10)
@@ -76,7 +80,11 @@ def test_growth_is_found() -> None:
         for second in range(600)
     ]
     findings = grown_figures(samples)
-    assert [finding.partition(":")[0] for finding in findings] == ["own_mib", "tasks", "files"]
+    assert [finding_text.partition(":")[0] for finding_text in findings] == [
+        "own_mib",
+        "tasks",
+        "files",
+    ]
 
 
 def test_files_are_fewer_while_a_broker_is_down() -> None:

@@ -60,15 +60,15 @@ class Trouble(threading.Thread):
         begun_s = time.monotonic()
         try:
             while not self._stopped.wait(self._rng.uniform(*self._pause_s)):
-                act = draw_act(self._rng)
+                act_name = draw_act(self._rng)
                 try:
-                    getattr(self, act)()
+                    getattr(self, act_name)()
                 except ControlError as error:
                     # A leader that has moved meanwhile, say: told, and counted.
-                    self.refusal_counts[f"{act}: {str(error)[:120]}"] += 1
+                    self.refusal_counts[f"{act_name}: {str(error)[:120]}"] += 1
                 else:
-                    self.act_counts[act] += 1
-                    self.last_acts.append(f"{act} at {time.monotonic() - begun_s:.0f} s")
+                    self.act_counts[act_name] += 1
+                    self.last_acts.append(f"{act_name} at {time.monotonic() - begun_s:.0f} s")
         except Exception as error:  # noqa: BLE001 - a thread's end is told by who started it
             self.failure = error
 

@@ -76,7 +76,7 @@ class VirtualSoak:
         """Play from the first transaction to the judgement."""
         spawn = self._cluster.env.tasks.spawn
         work_tasks = [spawn(self._work(f"tx-{n}"), name=f"tx-{n}") for n in range(PRODUCERS)]
-        crowd = spawn(self.crowd.run(), name="crowd") if self._members else None
+        crowd_task = spawn(self.crowd.run(), name="crowd") if self._members else None
         for _ in range(self._troubles):
             await asyncio.sleep(self._random.uniform(*PAUSE_S) / 4)
             act = getattr(self, draw_act(self._random))
@@ -85,9 +85,9 @@ class VirtualSoak:
             await self._wait_until_in_sync()
         self._is_over = True
         await asyncio.gather(*work_tasks)
-        if crowd is not None:
+        if crowd_task is not None:
             self.astray = await self.crowd.wait_until_settled()
-            crowd.cancel()
+            crowd_task.cancel()
         await self._judge()
 
     async def _work(self, transactional_id: str) -> None:
@@ -230,7 +230,7 @@ def play_seed(
     transaction_version: int = 2,
     trouble_count: int = TROUBLES,
     member_count: int = 0,
-    trace: Path | None = None,
+    trace_file: Path | None = None,
 ) -> VirtualSoak:
     """Play a seed.
 
@@ -245,8 +245,8 @@ def play_seed(
     async def soak(cluster: VirtualCluster) -> VirtualSoak:
         virtual_soak = VirtualSoak(cluster, trouble_count=trouble_count, member_count=member_count)
         await virtual_soak.run()
-        if trace is not None:
-            with trace.open("wb") as file:
+        if trace_file is not None:
+            with trace_file.open("wb") as file:
                 cluster.env.tracer.export(file.write)
         return virtual_soak
 
@@ -256,7 +256,7 @@ def play_seed(
         level=transaction_version,
         latency_us=LATENCY_US,
         topics=((TOPIC, PARTITIONS),),
-        trace_level=TraceLevel.OFF if trace is None else TraceLevel.FULL,
+        trace_level=TraceLevel.OFF if trace_file is None else TraceLevel.FULL,
         **SETTINGS,
     )
 
@@ -277,7 +277,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             seed,
             transaction_version=options.level,
             member_count=options.members,
-            trace=options.trace,
+            trace_file=options.trace,
         )
         wrong_transactions = (*soak.open, *soak.astray)
         failed_seed_count += bool(wrong_transactions)
@@ -287,7 +287,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"seed {seed}: {outcome_counts}; {time.monotonic() - begun_s:.0f} s", flush=True)
         if options.members:
             heartbeats = ", ".join(
-                f"{count:,} {answer}" for answer, count in soak.crowd.answer_counts.most_common()
+                f"{count:,} {answer_text}"
+                for answer_text, count in soak.crowd.answer_counts.most_common()
             )
             print(f"    heartbeats: {heartbeats}", flush=True)
         for line in (*soak.last_acts, *wrong_transactions) if wrong_transactions else ():

@@ -59,9 +59,9 @@ def logs(tmp_path: Path) -> Path:
 def test_a_name_that_is_not_there_is_refused(
     logs: Path, options: dict[str, str], expected_words: str
 ) -> None:
-    with pytest.raises(BadInputError, match="format kafka_log") as refusal:
+    with pytest.raises(BadInputError, match="format kafka_log") as error_info:
         rows_of(logs, **options)
-    assert expected_words in str(refusal.value)
+    assert expected_words in str(error_info.value)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_a_name_that_is_not_there_is_refused(
 def test_a_stream_that_would_wait_in_vain_is_refused(
     logs: Path, options: dict[str, str], expected_words: str
 ) -> None:
-    with pytest.raises(BadInputError, match="format kafka_log") as refusal:
+    with pytest.raises(BadInputError, match="format kafka_log") as error_info:
         source(logs, **options).streamReader(schema_of("batches")).initialOffset()
-    assert expected_words in str(refusal.value)
+    assert expected_words in str(error_info.value)
 
 
 def test_a_folder_that_is_named_as_a_replica_s_is_no_log_directory(tmp_path: Path) -> None:
@@ -155,15 +155,15 @@ def test_a_segment_that_retention_has_taken_meanwhile_is_refused_or_passed_over(
     def count(**options: str) -> int:
         reader: Any = source(logs, **options).reader(schema_of("batches"))
         tasks = reader.partitions()
-        retained_log = logs / "payments-3" / "00000000000000000000.log"
-        file_bytes = retained_log.read_bytes()
-        retained_log.unlink()
+        retained_log_file = logs / "payments-3" / "00000000000000000000.log"
+        file_bytes = retained_log_file.read_bytes()
+        retained_log_file.unlink()
         try:
             return sum(
                 record_batch.num_rows for task in tasks for record_batch in reader.read(task)
             )
         finally:
-            retained_log.write_bytes(file_bytes)
+            retained_log_file.write_bytes(file_bytes)
 
     with pytest.raises(MissingLogFileError, match=r"payments-3/0{20}\.log is gone.*load again"):
         count()

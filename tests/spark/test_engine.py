@@ -32,10 +32,10 @@ def join_pieces(key: str, piece_numbers: Sequence[int]) -> tuple[str, list[int]]
     return key, sorted(piece_numbers)
 
 
-@pytest.mark.parametrize("way", [EngineKind.HERE, EngineKind.PROCESSES])
-def test_what_has_one_key_is_put_together(way: EngineKind) -> None:
+@pytest.mark.parametrize("engine_kind", [EngineKind.HERE, EngineKind.PROCESSES])
+def test_what_has_one_key_is_put_together(engine_kind: EngineKind) -> None:
     results = local_engine().results_of(
-        EngineJob(tasks=(3, 0, 4), read_task=pieces_of, join_pieces=join_pieces), way
+        EngineJob(tasks=(3, 0, 4), read_task=pieces_of, join_pieces=join_pieces), engine_kind
     )
     assert results == {"even": ("even", [0, 0, 2, 2]), "odd": ("odd", [1, 1, 3])}
 
@@ -54,16 +54,16 @@ def wrong(_task: int) -> Iterator[tuple[str, int]]:
     raise ValueError("a bug")
 
 
-@pytest.mark.parametrize("way", [EngineKind.HERE, EngineKind.PROCESSES])
-def test_what_goes_wrong_is_heard(way: EngineKind) -> None:
+@pytest.mark.parametrize("engine_kind", [EngineKind.HERE, EngineKind.PROCESSES])
+def test_what_goes_wrong_is_heard(engine_kind: EngineKind) -> None:
     with pytest.raises(ValueError, match="a bug"):
         local_engine().results_of(
-            EngineJob(tasks=(1,), read_task=wrong, join_pieces=join_pieces), way
+            EngineJob(tasks=(1,), read_task=wrong, join_pieces=join_pieces), engine_kind
         )
 
 
 @pytest.mark.parametrize(
-    ("cost", "options", "way"),
+    ("cost", "options", "engine_kind"),
     [
         (0, {"with_spark": True}, EngineKind.HERE),
         (1, {"with_spark": True}, EngineKind.SPARK),
@@ -75,10 +75,10 @@ def test_what_goes_wrong_is_heard(way: EngineKind) -> None:
     ],
 )
 def test_where_a_job_is_done(
-    cost: int, options: dict[str, bool], way: EngineKind, monkeypatch: pytest.MonkeyPatch
+    cost: int, options: dict[str, bool], engine_kind: EngineKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("txnsim_spark.engine.can_fork", lambda: True)
-    assert Engine(no_session, print, **options).kind_for(cost) is way
+    assert Engine(no_session, print, **options).kind_for(cost) is engine_kind
 
 
 def test_files_cost_their_bytes_and_their_openings() -> None:
@@ -88,13 +88,13 @@ def test_files_cost_their_bytes_and_their_openings() -> None:
 
 
 def test_no_process_is_forked_beside_threads() -> None:
-    is_over = threading.Event()
-    thread = threading.Thread(target=is_over.wait)
+    over_event = threading.Event()
+    thread = threading.Thread(target=over_event.wait)
     thread.start()
     try:
         assert not can_fork()
         assert local_engine().kind_for(PROCESSES_COST_MIN) is EngineKind.HERE
         assert Engine(no_session, print).kind_for(PROCESSES_COST_MIN) is EngineKind.HERE
     finally:
-        is_over.set()
+        over_event.set()
         thread.join()

@@ -41,8 +41,8 @@ VALUE = b"a value of some length, which no other has: "
 
 
 def zipped_batch(record_number: int) -> bytes:
-    values = [Record(value=VALUE + b"%d %d" % (record_number, index)) for index in range(2)]
-    return build_batch(values, timestamp_ms=NOW, compression=GZIP)
+    value_records = [Record(value=VALUE + b"%d %d" % (record_number, index)) for index in range(2)]
+    return build_batch(value_records, timestamp_ms=NOW, compression=GZIP)
 
 
 @pytest.fixture
@@ -79,40 +79,42 @@ class PlannedRead:
 @pytest.mark.parametrize("name", OF_RECORDS)
 def test_a_segment_that_is_gone_is_refused_by_its_name(logs: Path, name: str) -> None:
     strict_read = PlannedRead(logs, name)
-    lenient = PlannedRead(logs, name, ignoreMissingFiles="true")
+    lenient_read = PlannedRead(logs, name, ignoreMissingFiles="true")
     rows_before = strict_read.rows()
-    deleted_log = logs_of(logs / "orders-0")[1]
-    offset = int(deleted_log.stem)
-    deleted_log.unlink()
+    deleted_log_file = logs_of(logs / "orders-0")[1]
+    offset = int(deleted_log_file.stem)
+    deleted_log_file.unlink()
     with pytest.raises(
-        MissingLogFileError, match=f"{deleted_log} is gone since the read was planned"
+        MissingLogFileError, match=f"{deleted_log_file} is gone since the read was planned"
     ):
         strict_read.rows()
-    assert lenient.rows() == [row for row in rows_before if row["segment_base_offset"] != offset]
+    assert lenient_read.rows() == [
+        row for row in rows_before if row["segment_base_offset"] != offset
+    ]
 
 
 @pytest.mark.parametrize("name", [*OF_RECORDS, "aborted", "leader_epochs", "producer_state"])
 def test_a_replica_s_folder_that_is_gone_is_refused(logs: Path, name: str) -> None:
     strict_read = PlannedRead(logs, name)
-    lenient = PlannedRead(logs, name, ignoreMissingFiles="true")
+    lenient_read = PlannedRead(logs, name, ignoreMissingFiles="true")
     shutil.rmtree(logs / "orders-0")
     with pytest.raises(MissingLogFileError, match=f"{logs}/orders-0.* is gone"):
         strict_read.rows()
-    assert {row["topic"] for row in lenient.rows()} <= {"payments"}
+    assert {row["topic"] for row in lenient_read.rows()} <= {"payments"}
 
 
 def test_the_table_errors_has_a_row_of_each_file_that_is_gone(logs: Path) -> None:
     planned_read = PlannedRead(logs, "errors")
-    first_log, second_log, *_ = logs_of(logs / "orders-0")
-    first_log.unlink()
-    os.truncate(second_log, 100)
+    first_log_file, second_log_file, *_ = logs_of(logs / "orders-0")
+    first_log_file.unlink()
+    os.truncate(second_log_file, 100)
     problems = {(row["file"], row["kind"]) for row in planned_read.rows()}
-    assert {(str(first_log), "missing"), (str(second_log), "short")} <= problems
+    assert {(str(first_log_file), "missing"), (str(second_log_file), "short")} <= problems
 
 
 def test_the_table_errors_names_a_replica_that_its_broker_noted(logs: Path) -> None:
-    noted_watermarks = {TopicPartition("orders", 0): 9, TopicPartition("orders", 2): 7}
-    (logs / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(noted_watermarks))
+    noted_watermark_by_partition = {TopicPartition("orders", 0): 9, TopicPartition("orders", 2): 7}
+    (logs / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(noted_watermark_by_partition))
     (row,) = table(logs, "errors")
     assert (row["file"], row["kind"]) == (str(logs / "orders-2"), "missing")
 
@@ -121,15 +123,15 @@ def test_the_table_errors_names_a_replica_that_its_broker_noted(logs: Path) -> N
 @pytest.mark.parametrize("name", OF_RECORDS)
 def test_a_segment_shorter_than_planned_is_refused(logs: Path, name: str, size: int) -> None:
     strict_read = PlannedRead(logs, name)
-    lenient = PlannedRead(logs, name, ignoreCorruptFiles="true")
-    last_log = logs_of(logs / "orders-0")[-1]
-    planned_size = last_log.stat().st_size
-    os.truncate(last_log, size)
+    lenient_read = PlannedRead(logs, name, ignoreCorruptFiles="true")
+    last_log_file = logs_of(logs / "orders-0")[-1]
+    planned_size = last_log_file.stat().st_size
+    os.truncate(last_log_file, size)
     with pytest.raises(
-        CorruptLogFileError, match=f"{last_log}: {size} bytes, {planned_size - size} fewer"
+        CorruptLogFileError, match=f"{last_log_file}: {size} bytes, {planned_size - size} fewer"
     ):
         strict_read.rows()
-    assert lenient.rows()
+    assert lenient_read.rows()
 
 
 # Damage in what is there
@@ -165,14 +167,14 @@ def test_a_closed_segment_that_stops_making_sense_is_refused(
     }
 
 
-@pytest.mark.parametrize("check", ["auto", "false"])
+@pytest.mark.parametrize("check_name", ["auto", "false"])
 def test_a_changed_byte_of_a_compressed_batch_is_refused_wherever_it_lies(
-    tmp_path: Path, check: str
+    tmp_path: Path, check_name: str
 ) -> None:
     stored_batches = [zipped_batch(number) for number in range(3)]
     log = segment(broker_dir(tmp_path) / "orders-0", stored_batches)
     overwrite(log, len(stored_batches[0]) + 61 + 20, bytes([stored_batches[1][81] ^ 0xFF]))
-    options = {"checkCrc": check}
+    options = {"checkCrc": check_name}
     with pytest.raises(CorruptLogFileError, match="the batch at offset 2 has another CRC"):
         table(tmp_path, "records", options=options)
     rows = table(tmp_path, "records", options=PASSING_OVER | options)
@@ -257,9 +259,9 @@ def test_an_option_of_the_read_goes_before_the_session_s_setting(
     options = CaseInsensitiveDict({"path": str(logs), "table": "records", **read_options})
     reader: Any = registered(options).reader(schema_of("records"))
     tasks = reader.partitions()
-    first_log, second_log, *_ = logs_of(logs / "orders-0")
-    first_log.unlink()
-    os.truncate(second_log, 5)
+    first_log_file, second_log_file, *_ = logs_of(logs / "orders-0")
+    first_log_file.unlink()
+    os.truncate(second_log_file, 5)
     read = [batch for task in tasks for batch in reader.read(task)] if (
         is_session_tolerant if of_read is None else of_read == "true"
     ) else None  # fmt: skip

@@ -144,9 +144,9 @@ def test_what_is_streamed_or_kept_answers_as_whole_tables_do(
 
 def test_a_mistake_has_its_line_and_a_caret(disks: Path) -> None:
     query = "-- whose\nSELECT topic,\n  nothing\nFROM kafka_batches"
-    with pytest.raises(BadInputError) as refusal:
+    with pytest.raises(BadInputError) as error_info:
         LogDatabase([disks]).rows(query)
-    *_, line, caret = str(refusal.value).splitlines()
+    *_, line, caret = str(error_info.value).splitlines()
     assert line == "LINE 3:   nothing"
     assert caret.strip("^") == " " * line.index("nothing")
 
@@ -155,13 +155,13 @@ def test_a_mistake_has_its_line_and_a_caret(disks: Path) -> None:
     "query", ["SELECT offset FROM leader", "SELECT 1 FROM leader ORDER BY offset"]
 )
 def test_an_unquoted_offset_is_told_with_the_fix(disks: Path, query: str) -> None:
-    with pytest.raises(BadInputError, match="Parser Error") as refusal:
+    with pytest.raises(BadInputError, match="Parser Error") as error_info:
         LogDatabase([disks]).rows(query)
-    assert 'offset is a reserved word of SQL: write "offset"' in str(refusal.value)
+    assert 'offset is a reserved word of SQL: write "offset"' in str(error_info.value)
 
 
 def test_other_mistakes_have_no_such_hint(disks: Path) -> None:
     for query in ('SELECT "offset" FRM leader', "SELEC 1 FROM leader LIMIT 1 OFFSET 2 -- offset"):
-        with pytest.raises(BadInputError) as refusal:
+        with pytest.raises(BadInputError) as error_info:
             LogDatabase([disks]).rows(query)
-        assert "reserved" not in str(refusal.value)
+        assert "reserved" not in str(error_info.value)

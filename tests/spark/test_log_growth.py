@@ -188,8 +188,8 @@ def test_a_bound_of_bytes_cuts_a_segment_where_its_index_says(growing_dir: Growi
 def test_a_bound_of_segments_takes_what_was_written_first(growing_dir: GrowingDir) -> None:
     growing_dir.grow(20)
     growing_dir.stop()
-    logs = [log for folder in ("orders-0", "__consumer_offsets-0")
-            for log in logs_of(growing_dir.path / folder)]  # fmt: skip
+    logs = [log for folder_path in ("orders-0", "__consumer_offsets-0")
+            for log in logs_of(growing_dir.path / folder_path)]  # fmt: skip
     for seconds, log in enumerate(logs):
         os.utime(log, (seconds, seconds))
     query = Query(
@@ -259,8 +259,8 @@ def test_a_disk_that_is_mounted_elsewhere_is_the_same(
 def test_a_topic_that_was_made_anew_is_another_one(growing_dir: GrowingDir) -> None:
     query = Query(growing_dir.path, "batches", topics="orders", failOnDataLoss="false")
     step_before = query.step()
-    metadata = growing_dir.path / ORDERS_FOLDER / names.FileName.PARTITION_METADATA
-    metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg\n")
+    metadata_file = growing_dir.path / ORDERS_FOLDER / names.FileName.PARTITION_METADATA
+    metadata_file.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg\n")
     assert count_rows(query.step()) == count_rows(step_before)
     strict_query = Query(growing_dir.path, "batches", topics="orders")
     strict_query.offset = {"ends": {"orders-0:BBBBBBBBBBBBBBBBBBBBBB@1": 4}, "state": ""}
@@ -285,9 +285,9 @@ def test_rows_that_retention_took_unread_end_a_stream(
         second_query.rows(start, query.offset) if is_repeated else second_query.reader.latestOffset(
             start, ReadAllAvailable()
         )
-    lenient = Query(growing_dir.path, "batches", topics="orders", failOnDataLoss="false")
-    lenient.offset = start
-    assert count_rows(lenient.step()) == count_rows(
+    lenient_query = Query(growing_dir.path, "batches", topics="orders", failOnDataLoss="false")
+    lenient_query.offset = start
+    assert count_rows(lenient_query.step()) == count_rows(
         table(growing_dir.path, "batches", options={"topics": "orders"})
     )
 
@@ -331,8 +331,10 @@ def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
 ) -> None:
     growing_dir.grow(20)
     growing_dir.stop()
-    longest_log = max(logs_of(growing_dir.path / ORDERS_FOLDER), key=lambda log: log.stat().st_size)
-    low_offset, high_offset = int(longest_log.stem) + 14, int(longest_log.stem) + 16
+    longest_log_file = max(
+        logs_of(growing_dir.path / ORDERS_FOLDER), key=lambda log: log.stat().st_size
+    )
+    low_offset, high_offset = int(longest_log_file.stem) + 14, int(longest_log_file.stem) + 16
     options = {
         "topics": "orders",
         "startingOffsets": f'{{"orders": {{"0": {low_offset}}}}}',
@@ -360,7 +362,7 @@ def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
     log_options = KafkaLogOptions.of({"path": str(growing_dir.path), "table": name, **options})
     (share,) = shares_of(log_options, RowScope.of(log_options), FILES_OF_TABLE[name])
     (segment,) = share.segments
-    assert 0 < segment.start < segment.size < longest_log.stat().st_size
+    assert 0 < segment.start < segment.size < longest_log_file.stat().st_size
 
 
 @pytest.mark.parametrize("name", ["batches", "endings", "records"])
@@ -399,7 +401,7 @@ def test_damage_in_what_is_new_ends_a_stream_unless_it_may_be_missing(
 ) -> None:
     options = {"topics": "orders", "startingOffsets": "latest"}
     query = Query(growing_dir.path, "batches", **options)
-    lenient = Query(growing_dir.path, "batches", **options, failOnDataLoss="false")
+    lenient_query = Query(growing_dir.path, "batches", **options, failOnDataLoss="false")
     (first_end,) = query.offset["ends"].values()
     growing_dir.grow(27)
     log = logs_of(growing_dir.path / ORDERS_FOLDER)[-1]
@@ -411,7 +413,7 @@ def test_damage_in_what_is_new_ends_a_stream_unless_it_may_be_missing(
         KafkaLogError, match=rf"may be missing.* byte {broken_row['position']}: .*CRC"
     ):
         query.step()
-    base_offsets = [row["base_offset"] for row in lenient.step()]
+    base_offsets = [row["base_offset"] for row in lenient_query.step()]
     assert base_offsets == [
         row["base_offset"]
         for row in rows
@@ -465,7 +467,7 @@ def log_dir(tmp_path: Path) -> Path:
     driver.txn(0, count=5)
     driver.end(committed=True)
     driver.txn(5)
-    driver.txn(0, pid=8)
+    driver.txn(0, producer_id=8)
     write_log_dir(tmp_path, 2, {"orders-0": driver})
     return tmp_path
 

@@ -26,10 +26,10 @@ def test_items_come_in_the_order_of_the_readers(thread_count: int) -> None:
 
 
 def test_two_parts_are_read_at_the_same_time() -> None:
-    both_read = threading.Barrier(2, timeout=60)
+    read_barrier = threading.Barrier(2, timeout=60)
 
     def read() -> Iterator[int]:
-        yield both_read.wait()  # raises if no other part is read
+        yield read_barrier.wait()  # raises if no other part is read
 
     assert len([*read_ahead([read, read], 2)]) == 2
 

@@ -52,7 +52,7 @@ def test_offsets_batches_and_open_transactions_are_summed_up(
 def test_a_transactional_batch_without_a_producer_opens_nothing(
     tmp_path: Path, driver: LogDriver
 ) -> None:
-    driver.append(batch(pid=-1, is_transactional=True))
+    driver.append(batch(producer_id=-1, is_transactional=True))
     write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
     assert [
         transaction.producer_id for transaction in summary(tmp_path / "t-0").open_transactions
@@ -61,12 +61,12 @@ def test_a_transactional_batch_without_a_producer_opens_nothing(
 
 def test_what_lies_behind_damage_is_not_counted(tmp_path: Path, driver: LogDriver) -> None:
     write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
-    (_, first_log), *_ = names.Suffix.LOG.files_in(tmp_path / "t-0")
-    sound_data = first_log.read_bytes()
-    first_log.write_bytes(sound_data[:-1])
+    (_, first_log_file), *_ = names.Suffix.LOG.files_in(tmp_path / "t-0")
+    sound_data = first_log_file.read_bytes()
+    first_log_file.write_bytes(sound_data[:-1])
     replica_summary = summary(tmp_path / "t-0")
     assert replica_summary.torn is not None
-    assert replica_summary.torn_file == first_log.name
+    assert replica_summary.torn_file == first_log_file.name
     assert replica_summary.bytes == replica_summary.torn.position
     assert replica_summary.bytes + replica_summary.torn.size_bytes == len(sound_data) - 1
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 def test_without_java_it_is_named(without_java: None, without_session: None) -> None:
-    with pytest.raises(MissingExtraError, match="needs Java 17") as refusal:
+    with pytest.raises(MissingExtraError, match="needs Java 17") as error_info:
         spark_session("local[1]")
-    assert str(refusal.value) == NO_JAVA
+    assert str(error_info.value) == NO_JAVA
 
 
 def test_a_java_home_is_believed(monkeypatch: pytest.MonkeyPatch, without_java: None) -> None:
@@ -49,10 +49,10 @@ def test_without_the_extra_the_pip_line_is_told(
 ) -> None:
     """A module that is None in ``sys.modules`` is one that can't be imported."""
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(MissingExtraError) as refusal:
+    with pytest.raises(MissingExtraError) as error_info:
         register(None) if missing == "txnsim_spark.source" else spark_session()  # type: ignore[arg-type]
     message = "the extra spark is not installed: "
-    assert str(refusal.value).startswith(f"{message}pip install '.[spark]'")
+    assert str(error_info.value).startswith(f"{message}pip install '.[spark]'")
 
 
 def test_whether_a_session_runs_can_be_asked(
@@ -94,8 +94,8 @@ class RecordedBuilder:
     def setLogLevel(self, log_level: str) -> None:  # noqa: N802 - Spark's name
         self.given["level"] = log_level
 
-    def get(self, key: str, default: str) -> str:
-        return self.given.get(key, default)
+    def get(self, key: str, default_text: str) -> str:
+        return self.given.get(key, default_text)
 
     def set(self, key: str, setting_value: str) -> None:
         self.given[key] = setting_value
@@ -169,8 +169,8 @@ def test_a_java_that_ends_at_once_is_an_old_one(
         raise PySparkRuntimeError(errorClass=condition, messageParameters={})
 
     monkeypatch.setattr(builder, "getOrCreate", ends)
-    expected = MissingExtraError if condition == "JAVA_GATEWAY_EXITED" else PySparkRuntimeError
-    with pytest.raises(expected):
+    make_expected = MissingExtraError if condition == "JAVA_GATEWAY_EXITED" else PySparkRuntimeError
+    with pytest.raises(make_expected):
         spark_session()
 
 
@@ -215,10 +215,10 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
     ]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(segment_of(acts))
-    bounds = ScanLimits(fragments_max=4096)
-    (table,) = batch_rows(path, on_damage=print, limits=bounds)
-    list(fragment_rows(path, on_damage=print, limits=bounds))
-    list(ending_rows(path, on_damage=print, limits=bounds))
+    scan_limits = ScanLimits(fragments_max=4096)
+    (table,) = batch_rows(path, on_damage=print, limits=scan_limits)
+    list(fragment_rows(path, on_damage=print, limits=scan_limits))
+    list(ending_rows(path, on_damage=print, limits=scan_limits))
     assert crcs_are_right(path, table).all()
     assert signatures() == signatures_before
 
@@ -249,10 +249,10 @@ def test_it_ends_as_pysparks_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
 def jvm_keeps(monkeypatch: pytest.MonkeyPatch) -> object:
     """Set the session that the JVM keeps for this thread."""
     jvm_value = object()
-    named_session = MagicMock()
-    named_session.getActiveSession.return_value.get.return_value = jvm_value
+    session_mock = MagicMock()
+    session_mock.getActiveSession.return_value.get.return_value = jvm_value
     monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(_jvm=None))
-    monkeypatch.setattr(SparkSession, "_get_j_spark_session_class", lambda _jvm: named_session)
+    monkeypatch.setattr(SparkSession, "_get_j_spark_session_class", lambda _jvm: session_mock)
     return jvm_value
 
 

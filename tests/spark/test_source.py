@@ -170,16 +170,16 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     assert rows == [
         row
         for share in shares_of(cut_options, RowScope(), FILES_OF_TABLE[name])
-        for part in rows_of(share, job)
-        for row in part.in_schema(schema).to_pylist()
+        for row_part in rows_of(share, job)
+        for row in row_part.in_schema(schema).to_pylist()
     ]
-    index = path.with_suffix(".index")
-    index.write_bytes(index.read_bytes()[::-1])
+    index_file = path.with_suffix(".index")
+    index_file.write_bytes(index_file.read_bytes()[::-1])
     assert [
         row
         for share in shares_of(cut_options, RowScope(), FILES_OF_TABLE[name])
-        for part in rows_of(share, job)
-        for row in part.in_schema(schema).to_pylist()
+        for row_part in rows_of(share, job)
+        for row in row_part.in_schema(schema).to_pylist()
     ] == rows, "a wrong index parts it otherwise, and loses nothing"
 
 
@@ -197,8 +197,8 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
         return [segment.base_offset for share in shares for segment in share.segments]
 
     bases = plan_reads(0)
-    for number, (newest_ms, base) in enumerate(zip(greatest[:-1], bases, strict=False)):
-        assert plan_reads(newest_ms)[0] == base
+    for number, (newest_ms, base_offset) in enumerate(zip(greatest[:-1], bases, strict=False)):
+        assert plan_reads(newest_ms)[0] == base_offset
         assert plan_reads(newest_ms + 1) == bases[number + 1 :]
     assert plan_reads(greatest[-1] + 1) == bases[-1:], "nothing is known of the active segment"
 
@@ -257,16 +257,16 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
 ) -> None:
     folder = replica(broker_dir(tmp_path, is_clean=False), busy_log())
     (tmp_path / names.FileName.RECOVERY_POINTS).write_text(encode_offsets({}))
-    damaged_log = logs_of(folder)[2]
-    overwrite(damaged_log, damaged_log.stat().st_size - 5, b"!")
+    damaged_log_file = logs_of(folder)[2]
+    overwrite(damaged_log_file, damaged_log_file.stat().st_size - 5, b"!")
     table_options = options(tmp_path, name, taskBytes="1", ignoreCorruptFiles="true")
     schema = TABLES[name].arrow()
     job = TableJob(options=table_options, columns=tuple(schema.names))
 
     def plan_reads() -> tuple[int, list[dict[str, object]]]:
         shares = shares_of(table_options, RowScope(), FILES_OF_TABLE[name])
-        parts = [part for share in shares for part in rows_of(share, job)]
-        rows = [row for part in parts for row in part.in_schema(schema).to_pylist()]
+        row_parts = [row_part for share in shares for row_part in rows_of(share, job)]
+        rows = [row for row_part in row_parts for row in row_part.in_schema(schema).to_pylist()]
         return sum(bool(share.segments) for share in shares), rows
 
     together, expected = plan_reads()
@@ -312,10 +312,10 @@ def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
     tmp_path: Path,
 ) -> None:
     broker_dir(tmp_path)
-    reads = NeededFiles(reads_log_dirs=True)
+    needed_files = NeededFiles(reads_log_dirs=True)
 
     def plan_reads(row_scope: RowScope, **settings: str) -> list[str]:
-        shares = shares_of(options(tmp_path, **settings), row_scope, reads)
+        shares = shares_of(options(tmp_path, **settings), row_scope, needed_files)
         return [log_dir for share in shares for log_dir in share.log_dirs]
 
     assert plan_reads(RowScope()) == [str(tmp_path)]
@@ -340,7 +340,9 @@ def test_a_folder_that_can_t_be_read_ends_the_plan_unless_it_may_be_passed_over(
         shares_of(options(tmp_path), RowScope(), SEGMENTS)
     error_shares = shares_of(options(tmp_path, "errors"), RowScope(), FILES_OF_TABLE["errors"])
     assert [
-        problem.partition(": ")[0] for share in error_shares for problem in share.unreadable
+        problem_text.partition(": ")[0]
+        for share in error_shares
+        for problem_text in share.unreadable
     ] == [str(tmp_path / "orders-0")]
     shares = shares_of(options(tmp_path, ignoreCorruptFiles="true"), RowScope(), SEGMENTS)
     assert [segment.partition for share in shares for segment in share.segments] == [1]
@@ -573,9 +575,9 @@ def test_each_table_has_a_cost() -> None:
     ],
 )
 def test_what_is_wrong_is_refused_by_name(options: dict[str, str], expected_words: str) -> None:
-    with pytest.raises(BadInputError, match="format kafka_log") as refusal:
+    with pytest.raises(BadInputError, match="format kafka_log") as error_info:
         options_of(**options)
-    assert expected_words in str(refusal.value)
+    assert expected_words in str(error_info.value)
 
 
 @pytest.mark.parametrize(

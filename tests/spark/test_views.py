@@ -28,7 +28,7 @@ def disks(tmp_path: Path) -> Path:
         if is_whole:
             driver.end(committed=False)
             driver.txn(3, count=3)
-            driver.txn(0, pid=99)
+            driver.txn(0, producer_id=99)
         broker_dir = BrokerDir(tmp_path / f"broker-{broker}", broker)
         broker_dir.coordinator(move("Empty"))
         broker_dir.replica(driver)

@@ -31,17 +31,19 @@ def broker_alone() -> Iterator[dict[str, str]]:
     libraries = Path(sysconfig.get_path("purelib"))
     with TemporaryDirectory(prefix="txnsim-alone-") as folder_name:
         folder = Path(folder_name)
-        for library in libraries.iterdir():
-            if library.name.partition("-")[0] not in OUR_PACKAGES:
-                (folder / library.name).symlink_to(library)
+        for library_folder in libraries.iterdir():
+            if library_folder.name.partition("-")[0] not in OUR_PACKAGES:
+                (folder / library_folder.name).symlink_to(library_folder)
         (folder / "txnsim").symlink_to(ROOT / "sim" / "txnsim")
         (folder / "sitecustomize.py").write_text(SITE)
         _install(folder / f"txnsim-{VERSION}.dist-info")
         yield {"PYTHONPATH": folder_name}
 
 
-def _install(metadata: Path) -> None:
+def _install(metadata_file: Path) -> None:
     """Write the metadata by which pytest finds the plugin."""
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: txnsim\nVersion: {VERSION}\n")
-    (metadata / "entry_points.txt").write_text("[pytest11]\ntxnsim = txnsim.testing.plugin\n")
+    metadata_file.mkdir()
+    (metadata_file / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: txnsim\nVersion: {VERSION}\n"
+    )
+    (metadata_file / "entry_points.txt").write_text("[pytest11]\ntxnsim = txnsim.testing.plugin\n")

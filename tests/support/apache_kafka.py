@@ -85,32 +85,32 @@ def kafka_libs(version: str = KAFKA_VERSION) -> Path:
     """
     # The pom is part of the name, so that a changed dependency is never served from an old copy.
     digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    libs = CACHE / "kafka" / f"{version}-{digest}" / "libs"
+    libs_directory = CACHE / "kafka" / f"{version}-{digest}" / "libs"
     option = f"-Dkafka.version={version}"
     return make_once(
-        libs,
+        libs_directory,
         lambda new_folder: copy_by_maven(
             POM, new_folder, option, description="Apache Kafka's jars"
         ),
-        lock=CACHE / "kafka" / "libs.lock",
+        lock_file=CACHE / "kafka" / "libs.lock",
     )
 
 
-def telemetry_taker(libs: Path) -> Path:
+def telemetry_taker(libs_directory: Path) -> Path:
     """Directory with the class of a metrics reporter that takes client metrics.
 
     Raises:
         ApacheKafkaError: There is no JDK, or it failed.
     """
-    (source,) = TELEMETRY_SOURCES.glob("*.java")
-    return java_classes([source], name="telemetry", libs=libs)
+    (source_path,) = TELEMETRY_SOURCES.glob("*.java")
+    return java_classes([source_path], name="telemetry", libs_directory=libs_directory)
 
 
 def java_classes(
     sources: Sequence[Path],
     *,
     name: str,
-    libs: Path,
+    libs_directory: Path,
     error: type[Exception] = ApacheKafkaError,
 ) -> Path:
     """Directory with the classes of files that are compiled against Kafka's jars, once.
@@ -124,14 +124,14 @@ def java_classes(
 
     def compile_all(new_folder: Path) -> None:
         javac = tool("javac", "these checks need a JDK 17", error)
-        command = [javac, "-d", str(new_folder), "-cp", f"{libs}/*", *map(str, sources)]
+        command = [javac, "-d", str(new_folder), "-cp", f"{libs_directory}/*", *map(str, sources)]
         output_of(command, "javac failed", error)
 
-    classes = CACHE / "java" / f"{name}-{libs.parent.name}-{digest_of(sources)}"
-    return make_once(classes, compile_all, lock=CACHE / "java.lock")
+    class_directory = CACHE / "java" / f"{name}-{libs_directory.parent.name}-{digest_of(sources)}"
+    return make_once(class_directory, compile_all, lock_file=CACHE / "java.lock")
 
 
-def make_once(target: Path, make: Callable[[Path], object], *, lock: Path) -> Path:
+def make_once(target_path: Path, make: Callable[[Path], object], *, lock_file: Path) -> Path:
     """Make a folder unless it exists. One process makes it while the others wait.
 
     Args:
@@ -139,23 +139,23 @@ def make_once(target: Path, make: Callable[[Path], object], *, lock: Path) -> Pa
         make: Fills the folder that it is given, which is not there yet.
         lock: The file that is locked.
     """
-    with hold_lock(lock):
-        if not target.is_dir():
-            partial_folder = target.with_name(f"{target.name}.partial")
+    with hold_lock(lock_file):
+        if not target_path.is_dir():
+            partial_folder = target_path.with_name(f"{target_path.name}.partial")
             shutil.rmtree(partial_folder, ignore_errors=True)
             make(partial_folder)
             partial_folder.rename(
-                target
+                target_path
             )  # in one move: half a folder is never taken for a whole one
-    return target
+    return target_path
 
 
 def digest_of(files: Iterable[Path]) -> str:
     """A digest of the names and contents of these files."""
-    sha = hashlib.sha256()
+    running_hash = hashlib.sha256()
     for file in files:
-        sha.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return sha.hexdigest()[:12]
+        running_hash.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return running_hash.hexdigest()[:12]
 
 
 def tool(command: str, reason: str, error: type[Exception] = ApacheKafkaError) -> str:
@@ -192,7 +192,7 @@ def output_of(
     return process.stdout
 
 
-def copy_by_maven(pom: Path, new_folder: Path, *options: str, description: str) -> None:
+def copy_by_maven(pom_file: Path, new_folder: Path, *options: str, description: str) -> None:
     """Have Maven copy what a pom depends on into a new folder.
 
     Args:
@@ -205,7 +205,7 @@ def copy_by_maven(pom: Path, new_folder: Path, *options: str, description: str) 
         ApacheKafkaError: Maven is missing or failed.
     """
     maven = tool("mvn", f"{description} are fetched with Maven")
-    command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+    command = [maven, "-q", "-B", "-f", str(pom_file), "dependency:copy-dependencies"]
     output_of(
         [*command, *options, f"-DoutputDirectory={new_folder}"],
         f"Maven could not copy {description}",
@@ -213,7 +213,7 @@ def copy_by_maven(pom: Path, new_folder: Path, *options: str, description: str) 
 
 
 def cached_jars(
-    pom: Path,
+    pom_file: Path,
     family: str,
     name: str,
     *options: str,
@@ -234,14 +234,14 @@ def cached_jars(
         ApacheKafkaError: Maven is missing or failed.
     """
     # The pom is part of the name, so that a changed dependency is never served from an old copy.
-    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    jars = CACHE / family / f"{name}-{digest}"
+    digest = hashlib.sha256(pom_file.read_bytes()).hexdigest()[:12]
+    jar_directory = CACHE / family / f"{name}-{digest}"
 
     def copy(new_folder: Path) -> None:
-        copy_by_maven(pom, new_folder, *options, description=description)
+        copy_by_maven(pom_file, new_folder, *options, description=description)
         check(new_folder)
 
-    return make_once(jars, copy, lock=CACHE / family / f"{name}.lock")
+    return make_once(jar_directory, copy, lock_file=CACHE / family / f"{name}.lock")
 
 
 @contextlib.contextmanager
@@ -253,13 +253,13 @@ def hold_lock(path: Path) -> Iterator[None]:
         yield
 
 
-def java_command(libs: Path, *, options: Sequence[str] = ()) -> list[str]:
+def java_command(libs_directory: Path, *, options: Sequence[str] = ()) -> list[str]:
     """The start of a ``java`` command line with Kafka's jars.
 
     Raises:
         ApacheKafkaError: There is no Java.
     """
-    return [tool("java", "Apache Kafka needs Java 17"), *options, "-cp", f"{libs}/*"]
+    return [tool("java", "Apache Kafka needs Java 17"), *options, "-cp", f"{libs_directory}/*"]
 
 
 def run_kafka_tool(
@@ -515,7 +515,7 @@ class ApacheKafka(ManagedResource):
         self, node_id: int, port: int, controller_port: int, home: Path
     ) -> dict[str, str]:
         is_first = node_id == 1
-        listeners = f"PLAINTEXT://127.0.0.1:{port}"
+        listeners_text = f"PLAINTEXT://127.0.0.1:{port}"
         replicas = str(min(3, self._brokers))
         in_sync = str(min(2, self._brokers))
         return {
@@ -524,7 +524,7 @@ class ApacheKafka(ManagedResource):
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "listeners": listeners
+            "listeners": listeners_text
             + (f",CONTROLLER://127.0.0.1:{controller_port}" if is_first else ""),
             "log.dirs": str(home / "data"),
             "offsets.topic.num.partitions": "4",
@@ -536,13 +536,13 @@ class ApacheKafka(ManagedResource):
             "share.coordinator.state.topic.min.isr": in_sync,
             "group.initial.rebalance.delay.ms": "0",
             "controlled.shutdown.enable": "false",
-            **self._security_properties(listeners, controller_port),
+            **self._security_properties(listeners_text, controller_port),
             **self._peer_listener_properties(node_id, port, controller_port),
             **({"broker.rack": self._racks[node_id - 1]} if self._racks else {}),
             **self._properties,
         }
 
-    def _security_properties(self, listeners: str, controller_port: int) -> dict[str, str]:
+    def _security_properties(self, listeners_text: str, controller_port: int) -> dict[str, str]:
         if self._listeners is None:
             return {}
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
@@ -556,7 +556,7 @@ class ApacheKafka(ManagedResource):
                 for name, protocol in {**protocols, **self._listeners.protocols}.items()
             ),
             "listeners": ",".join(
-                [listeners, *own_listeners, f"CONTROLLER://127.0.0.1:{controller_port}"]
+                [listeners_text, *own_listeners, f"CONTROLLER://127.0.0.1:{controller_port}"]
             ),
             "inter.broker.listener.name": "PLAINTEXT",
             **self._listeners.properties,
@@ -608,11 +608,11 @@ class ApacheKafka(ManagedResource):
 
     def _spawn_broker(self, node_id: int, home: Path) -> subprocess.Popen[bytes]:
         options = [*self._jvm_options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-        libs = kafka_libs(self.version_of(node_id))
-        java, *_ = java_command(libs)
+        libs_directory = kafka_libs(self.version_of(node_id))
+        java, *_ = java_command(libs_directory)
         # In front: releases before 4.0 bring a second logger along, which writes nothing.
-        first_jars = (*self._plugins, *libs.glob("slf4j-simple-*.jar"))
-        class_path = os.pathsep.join((*map(str, first_jars), f"{libs}/*"))
+        first_jars = (*self._plugins, *libs_directory.glob("slf4j-simple-*.jar"))
+        class_path = os.pathsep.join((*map(str, first_jars), f"{libs_directory}/*"))
         config = home / "server.properties"
         command = [java, *options, "-cp", class_path, "kafka.Kafka", str(config)]
         with (home / "broker.log").open("wb") as log:
@@ -627,10 +627,10 @@ class ApacheKafka(ManagedResource):
             except subprocess.TimeoutExpired:
                 if time.monotonic() < deadline_s:
                     continue
-                problem = f"not ready in {_START_TIMEOUT_S:.0f} s"
+                problem_text = f"not ready in {_START_TIMEOUT_S:.0f} s"
             else:
-                problem = f"exited with {code}"
-            raise ApacheKafkaError(f"broker {node.node_id} {problem}:\n{self.log_tail()}")
+                problem_text = f"exited with {code}"
+            raise ApacheKafkaError(f"broker {node.node_id} {problem_text}:\n{self.log_tail()}")
 
     def _is_ready(self, node: _Node) -> bool:
         """Whether a broker lists all brokers and every listener accepts connections. With an
@@ -715,14 +715,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Start a cluster, run a tool, or print the class path."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.apache_kafka")
     commands = parser.add_subparsers(dest="command", required=True)
-    start = commands.add_parser("start", help="run brokers until stdin closes, SIGINT or SIGTERM")
-    start.add_argument("--transaction-version", type=int, choices=(0, 1, 2), default=2)
-    start.add_argument("--brokers", type=int, default=1)
-    start.add_argument("--property", action="append", default=[], metavar="NAME=VALUE")
-    start.add_argument("--json", action="store_true", help="print bootstrap, pids and directory")
-    tool = commands.add_parser("tool", help="run one of Kafka's command-line tools")
-    tool.add_argument("main_class")
-    tool.add_argument("args", nargs=argparse.REMAINDER)
+    start_parser = commands.add_parser(
+        "start", help="run brokers until stdin closes, SIGINT or SIGTERM"
+    )
+    start_parser.add_argument("--transaction-version", type=int, choices=(0, 1, 2), default=2)
+    start_parser.add_argument("--brokers", type=int, default=1)
+    start_parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE")
+    start_parser.add_argument(
+        "--json", action="store_true", help="print bootstrap, pids and directory"
+    )
+    tool_parser = commands.add_parser("tool", help="run one of Kafka's command-line tools")
+    tool_parser.add_argument("main_class")
+    tool_parser.add_argument("args", nargs=argparse.REMAINDER)
     commands.add_parser("libs", help="print the class path")
     options = parser.parse_args(argv)
     try:

@@ -86,13 +86,13 @@ def _passwords(passwords: Mapping[str, str]) -> dict[str, str]:
 
 def _with_rights(directory: Path) -> dict[str, str]:
     """Settings for TLS with the certificate in this directory, and for an authorizer."""
-    keystore = directory / "broker.keystore.pem"
-    keystore.write_bytes(
+    keystore_file = directory / "broker.keystore.pem"
+    keystore_file.write_bytes(
         (directory / "broker.key").read_bytes() + (directory / "broker.pem").read_bytes()
     )
     return {
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(keystore),
+        "ssl.keystore.location": str(keystore_file),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:admin;User:ANONYMOUS",
     }

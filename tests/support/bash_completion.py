@@ -18,11 +18,11 @@ def write_completion(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return file
 
 
-def completions_of(script: Path, *words: str) -> list[str]:
+def completions_of(script_file: Path, *words: str) -> list[str]:
     """The completions that bash offers for the last word."""
     quoted_words = " ".join(f"'{word}'" for word in ("txnsim", *words))
     program = (
-        f"source {script}; COMP_WORDS=({quoted_words}); COMP_CWORD={len(words)}; "
+        f"source {script_file}; COMP_WORDS=({quoted_words}); COMP_CWORD={len(words)}; "
         "complete -p txnsim > /dev/null || exit 1; _txnsim; printf '%s\\n' \"${COMPREPLY[@]}\""
     )
     process = subprocess.run(

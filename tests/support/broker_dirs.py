@@ -77,8 +77,8 @@ class BrokerDir:
 
     def kill(self) -> Path:
         """Write what a killed broker leaves: checkpoints, and no clean-shutdown file."""
-        checkpoint = self.path / names.FileName.HIGH_WATERMARKS
-        checkpoint.write_text(encode_offsets(self._offsets))
+        checkpoint_file = self.path / names.FileName.HIGH_WATERMARKS
+        checkpoint_file.write_text(encode_offsets(self._offsets))
         return self.path
 
 
@@ -95,7 +95,7 @@ def move(
     state: str,
     *partitions: TopicPartition,
     name: str = "app",
-    pid: int = 7,
+    producer_id: int = 7,
     epoch: int = 0,
     previous_id: int = -1,
     next_id: int = -1,
@@ -105,7 +105,7 @@ def move(
     """The transition that a coordinator writes when a transaction enters a state."""
     return TxnTransition(
         transactional_id=TransactionalId(name),
-        producer_id=ProducerId(pid),
+        producer_id=ProducerId(producer_id),
         prev_producer_id=ProducerId(previous_id),
         next_producer_id=ProducerId(next_id),
         producer_epoch=ProducerEpoch(epoch),

@@ -20,12 +20,12 @@ class RecordingControl(SimClusterControl):
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def _do(self, action: str) -> Undo:
+    async def _do(self, action_name: str) -> Undo:
         await self.gate.wait()
-        self.actions.append(action)
+        self.actions.append(action_name)
 
         async def undo() -> None:
-            self.actions.append(f"undo {action}")
+            self.actions.append(f"undo {action_name}")
 
         return undo
 

@@ -89,9 +89,9 @@ class ConsumerDriver:
             member_epoch=epoch,
             **values,  # type: ignore[arg-type]
         )
-        refusal = self.protocol.check(command)
-        if refusal is not None:
-            return refusal
+        rejection = self.protocol.check(command)
+        if rejection is not None:
+            return rejection
         if epoch < 0:
             return self.take(self.protocol.leave(self.group, command, image=self.image))
         return self.take(
@@ -145,14 +145,14 @@ class ConsumerDriver:
         """Run the assignors that heartbeats have asked for; returns how many came to something."""
         runs = [effect for effect in self.effects if isinstance(effect, RunAssignor)]
         self.effects = [effect for effect in self.effects if not isinstance(effect, RunAssignor)]
-        records_before = len(self.log)
+        record_count_before = len(self.log)
         written_count = 0
         for run in runs:
             self.take(
                 self.protocol.run_assignor(self.group, run, image=self.image, now_ms=self.now_ms)
             )
-            written_count += len(self.log) > records_before
-            records_before = len(self.log)
+            written_count += len(self.log) > record_count_before
+            record_count_before = len(self.log)
         return written_count
 
     def replay_log(self) -> ConsumerGroup:

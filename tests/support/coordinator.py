@@ -158,7 +158,10 @@ def marker_reply(command: WriteTxnMarkersCommand, *errors: ErrorCode) -> WriteTx
         results=tuple(
             (
                 marker.producer_id,
-                tuple((part, next(remaining_errors, ErrorCode.none)) for part in marker.partitions),
+                tuple(
+                    (topic_partition, next(remaining_errors, ErrorCode.none))
+                    for topic_partition in marker.partitions
+                ),
             )
             for marker in command.markers
         )
@@ -194,9 +197,9 @@ class _Log:
         coordinator_bench.append_timeouts_ms.append(timeout_ms)
         if coordinator_bench.held_appends is None:
             return ErrorCode.none
-        held_append: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        coordinator_bench.held_appends.append(held_append)
-        return held_append
+        held_append_future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        coordinator_bench.held_appends.append(held_append_future)
+        return held_append_future
 
 
 class CoordinatorBench:
@@ -296,14 +299,18 @@ class CoordinatorBench:
     def entry(self, transactional_id: TransactionalId = TID) -> TxnMetadata:
         """The entry of a transactional id, with its pending state."""
         return next(
-            entry for entry in self.service.entries() if entry.transactional_id == transactional_id
+            txn_metadata
+            for txn_metadata in self.service.entries()
+            if txn_metadata.transactional_id == transactional_id
         )
 
     def entry_or_none(self, transactional_id: TransactionalId = TID) -> TxnMetadata | None:
-        entries = (
-            entry for entry in self.service.entries() if entry.transactional_id == transactional_id
+        txn_metadata_entries = (
+            txn_metadata
+            for txn_metadata in self.service.entries()
+            if txn_metadata.transactional_id == transactional_id
         )
-        return next(entries, None)
+        return next(txn_metadata_entries, None)
 
     async def settle(self) -> None:
         """Let everything run that needs no time."""
@@ -315,10 +322,12 @@ class CoordinatorBench:
         return self.tasks.spawn(command, name="command")
 
     async def init(
-        self, *, timeout_ms: int = 60_000, expected: ProducerIdAndEpoch | None = None
+        self, *, timeout_ms: int = 60_000, expected_identity: ProducerIdAndEpoch | None = None
     ) -> ProducerIdAndEpoch | Rejection:
         return await self.service.init_producer_id(
-            InitProducerId(transactional_id=TID, timeout_ms=timeout_ms, expected_identity=expected)
+            InitProducerId(
+                transactional_id=TID, timeout_ms=timeout_ms, expected_identity=expected_identity
+            )
         )
 
     async def ready(self) -> ProducerIdAndEpoch:
@@ -332,15 +341,15 @@ class CoordinatorBench:
 
     async def add(
         self,
-        identity: ProducerIdAndEpoch,
+        producer_identity: ProducerIdAndEpoch,
         *partitions: TopicPartition,
         version: TransactionVersion = TransactionVersion.TV_2,
     ) -> PartitionsAdded | Rejection:
         return await self.service.add_partitions(
             AddPartitions(
                 transactional_id=TID,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
+                producer_id=producer_identity.producer_id,
+                producer_epoch=producer_identity.producer_epoch,
                 partitions=frozenset(partitions),
                 transaction_version=version,
             )
@@ -348,7 +357,7 @@ class CoordinatorBench:
 
     async def end(
         self,
-        identity: ProducerIdAndEpoch,
+        producer_identity: ProducerIdAndEpoch,
         *,
         committed: bool = True,
         version: TransactionVersion = TransactionVersion.TV_2,
@@ -356,16 +365,16 @@ class CoordinatorBench:
         return await self.service.end_txn(
             EndTxn(
                 transactional_id=TID,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
+                producer_id=producer_identity.producer_id,
+                producer_epoch=producer_identity.producer_epoch,
                 committed=committed,
                 transaction_version=version,
             )
         )
 
 
-async def _await_answer(answer: Pending[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
-    return await answer
+async def _await_answer(answer_future: Pending[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
+    return await answer_future
 
 
 def identity(producer_id: int, producer_epoch: int) -> ProducerIdAndEpoch:

@@ -35,40 +35,40 @@ def unpack_packages(*packages: str, has: Path) -> Path:
     Raises:
         DebianError: apt or dpkg is missing or failed.
     """
-    family = CACHE / packages[0]
-    with hold_lock(family.with_suffix(".lock")):
-        versions = sorted(folder for folder in family.glob("*") if (folder / has).is_file())
-        return versions[-1] if versions else _fetch(family, packages, has)
+    family_folder = CACHE / packages[0]
+    with hold_lock(family_folder.with_suffix(".lock")):
+        versions = sorted(folder for folder in family_folder.glob("*") if (folder / has).is_file())
+        return versions[-1] if versions else _fetch(family_folder, packages, has)
 
 
-def _fetch(family: Path, packages: Sequence[str], has: Path) -> Path:
-    family.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=family) as name:
+def _fetch(family_folder: Path, packages: Sequence[str], has: Path) -> Path:
+    family_folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=family_folder) as name:
         directory = Path(name)
-        _download(family, packages, directory)
+        _download(family_folder, packages, directory)
         unpacked_dir = directory / "unpacked"
         for file in directory.glob("*.deb"):
             _run(["dpkg-deb", "-x", str(file), str(unpacked_dir)], directory)
         if not (unpacked_dir / has).is_file():
             raise DebianError(f"{' '.join(packages)}: no {has} in them")
-        (first_archive,) = directory.glob(f"{packages[0]}_*.deb")
+        (first_archive_file,) = directory.glob(f"{packages[0]}_*.deb")
         # NAME_VERSION_ARCHITECTURE.deb. In one move: nobody takes half a package for a whole one.
-        target = family / first_archive.name.split("_")[1].replace("%3a", "-")
-        unpacked_dir.rename(target)
-    return target
+        target_path = family_folder / first_archive_file.name.split("_")[1].replace("%3a", "-")
+        unpacked_dir.rename(target_path)
+    return target_path
 
 
-def _download(family: Path, packages: Sequence[str], directory: Path) -> None:
+def _download(family_folder: Path, packages: Sequence[str], directory: Path) -> None:
     """Download packages. If the machine has no current package lists, fetch lists of our
     own first.
     """
     try:
         _run(["apt-get", "download", *packages], directory)
     except DebianError:
-        lists, cache = family / "lists", family / "cache"
+        lists, cache_folder = family_folder / "lists", family_folder / "cache"
         (lists / "partial").mkdir(parents=True, exist_ok=True)
-        (cache / "archives" / "partial").mkdir(parents=True, exist_ok=True)
-        own_options = ["-o", f"Dir::State::lists={lists}", "-o", f"Dir::Cache={cache}"]
+        (cache_folder / "archives" / "partial").mkdir(parents=True, exist_ok=True)
+        own_options = ["-o", f"Dir::State::lists={lists}", "-o", f"Dir::Cache={cache_folder}"]
         _run(["apt-get", *own_options, "update"], directory)
         _run(["apt-get", *own_options, "download", *packages], directory)
 

@@ -69,12 +69,12 @@ class GuardedBroker:
         """End the super user's connection."""
         self.admin.__exit__(None, None, None)
 
-    def log_in(self, user: str) -> RawConnection:
+    def log_in(self, user_name: str) -> RawConnection:
         """A connection of a user of PLAIN."""
         connection = RawConnection(self.address)
         handshake = connection.ask(KEYS["SaslHandshake"], 1, mechanism="PLAIN")
         assert handshake.error_code is ErrorCode.none
-        token = f"\0{user}\0{user}-secret".encode()
+        token = f"\0{user_name}\0{user_name}-secret".encode()
         answer = connection.ask(KEYS["SaslAuthenticate"], 2, auth_bytes=token)
         assert answer.error_code is ErrorCode.none
         return connection

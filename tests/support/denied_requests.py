@@ -45,24 +45,24 @@ def denials() -> Iterator[Denial]:
     """All denials, each with a name of its own."""
     yield from _without_any_right()
     for api, version, values, needs in WHOLE:
-        rights = tuple(
+        acl_bindings = tuple(
             acl(resource_type, NAMES[resource_type], operation)
             for resource_type, operation in needs
         )
-        for right_count in range(1, len(rights)):
-            denial_label = f"without {_describe_acl(rights[right_count])}"
-            yield _denial(api, version, denial_label, values, rights[:right_count])
+        for right_count in range(1, len(acl_bindings)):
+            denial_label = f"without {_describe_acl(acl_bindings[right_count])}"
+            yield _denial(api, version, denial_label, values, acl_bindings[:right_count])
         yield Denial(
-            name=f"{api} v{version} {_describe_rights(rights)}: is it denied",
+            name=f"{api} v{version} {_describe_rights(acl_bindings)}: is it denied",
             api=api,
             version=version,
             values=values,
-            acls=rights,
+            acls=acl_bindings,
             is_denied=True,
         )
     for api, version, values, operation, _path, granted in PARTS:
-        right = acl(ResourceType.TOPIC, "orders", operation)
-        for granted_acls in ((*granted,), (*granted, right)):
+        acl_binding = acl(ResourceType.TOPIC, "orders", operation)
+        for granted_acls in ((*granted,), (*granted, acl_binding)):
             if granted_acls:
                 yield _denial(
                     api,
@@ -162,10 +162,10 @@ def _by_ids(guarded_broker: GuardedBroker) -> dict[str, Any]:
 
 
 def _each_by_id(
-    guarded_broker: GuardedBroker, field: str, **partition: Any
+    guarded_broker: GuardedBroker, field_name: str, **partition: Any
 ) -> list[dict[str, Any]]:
     ids = (topic["topic_id"] for topic in _by_ids(guarded_broker)["topics"])
-    return [{"topic_id": topic_id, field: [partition]} for topic_id in ids]
+    return [{"topic_id": topic_id, field_name: [partition]} for topic_id in ids]
 
 
 def _produce_by_id(guarded_broker: GuardedBroker) -> dict[str, Any]:

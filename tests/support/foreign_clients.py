@@ -67,17 +67,19 @@ def run_go(*args: str, timeout_s: float = 300.0) -> ToolResult:
 
 def java_program(main_class: str, *, version: str = KAFKA_VERSION) -> list[str]:
     """Command line of one of the Java programs with kafka-clients of that version, no arguments."""
-    libs = kafka_libs(version)
-    generation = JAVA_SOURCES / ("kafka3" if version.startswith("3.") else "kafka4")
-    sources = sorted([*JAVA_SOURCES.glob("*.java"), *generation.glob("*.java")])
-    classes = java_classes(sources, name="clients", libs=libs, error=ForeignClientError)
+    libs_directory = kafka_libs(version)
+    generation_folder = JAVA_SOURCES / ("kafka3" if version.startswith("3.") else "kafka4")
+    sources = sorted([*JAVA_SOURCES.glob("*.java"), *generation_folder.glob("*.java")])
+    class_directory = java_classes(
+        sources, name="clients", libs_directory=libs_directory, error=ForeignClientError
+    )
     options = [
         "-XX:TieredStopAtLevel=1",
         "-Xmx256m",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
     ]
-    java, *_ = java_command(libs)
-    return [java, *options, "-cp", f"{classes}{os.pathsep}{libs}/*", main_class]
+    java, *_ = java_command(libs_directory)
+    return [java, *options, "-cp", f"{class_directory}{os.pathsep}{libs_directory}/*", main_class]
 
 
 def go_program(file_name: str = "franzgo") -> Path:
@@ -87,19 +89,19 @@ def go_program(file_name: str = "franzgo") -> Path:
         ForeignClientError: It can't be built.
     """
     sources = sorted([*GO_SOURCES.rglob("*.go"), GO_SOURCES / "go.mod", GO_SOURCES / "go.sum"])
-    target = CACHE / "go" / digest_of(sources) / file_name
+    target_path = CACHE / "go" / digest_of(sources) / file_name
     # Asked for even where it is built: what a machine can do must not depend on what it did before.
     go = toolchain("go", "Go 1.26")
     with hold_lock(CACHE / "go.lock"):
-        if not target.exists():
+        if not target_path.exists():
             command = [
                 go,
                 "build",
                 "-trimpath",
                 "-buildvcs=false",
                 "-o",
-                str(target),
+                str(target_path),
                 f"./{file_name}",
             ]
             output_of(command, f"{go} failed", ForeignClientError, directory=GO_SOURCES)
-    return target
+    return target_path

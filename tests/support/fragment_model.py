@@ -77,10 +77,10 @@ def acts(max_size: int = 30) -> st.SearchStrategy[list[Act]]:
     )
 
 
-def segment_of(history: Sequence[Act], base_offset: int = 0) -> bytes:
+def segment_of(act_history: Sequence[Act], base_offset: int = 0) -> bytes:
     """The bytes of a segment file with these batches."""
     parts = []
-    for act in history:
+    for act in act_history:
         part = _batch_of(act, base_offset)
         parts.append(part)
         base_offset = read_batch_header(part).last_offset + 1
@@ -175,8 +175,10 @@ def _fragment_of(producer: int, events: list[BatchEvent]) -> list[int]:
     headers = [event.header for event in events]
     data = [header for header in headers if not header.is_control]
     marks = [event_index for event_index, event in enumerate(events) if event.is_marker]
-    head = [event.header for event in events[: marks[0] if marks else None] if event.opens]
-    tail = [event.header for event in events[marks[-1] + 1 if marks else 0 :] if event.opens]
+    first_headers = [event.header for event in events[: marks[0] if marks else None] if event.opens]
+    last_headers = [
+        event.header for event in events[marks[-1] + 1 if marks else 0 :] if event.opens
+    ]
     row[fk.PRODUCER] = producer
     row[fk.FIRST_OFFSET] = headers[0].base_offset
     row[fk.LAST_OFFSET] = headers[-1].last_offset
@@ -195,7 +197,7 @@ def _fragment_of(producer: int, events: list[BatchEvent]) -> list[int]:
         _is_gap(headers, header_index) for header_index in range(len(headers))
     )
     row[fk.LAST_SEQUENCE] = _last_sequence(headers)
-    row[fk.OPEN_RECORDS] = sum(header.records_count for header in tail)
+    row[fk.OPEN_RECORDS] = sum(header.records_count for header in last_headers)
     if data:
         row[fk.FIRST_EPOCH] = data[0].producer_epoch
         row[fk.FIRST_SEQUENCE] = data[0].base_sequence
@@ -203,14 +205,16 @@ def _fragment_of(producer: int, events: list[BatchEvent]) -> list[int]:
         row[fk.COORDINATOR_EPOCH] = events[marks[-1]].coordinator_epoch
         row[fk.HEAD_MARKER] = headers[marks[0]].base_offset
         row[fk.HEAD_IS_COMMIT] = events[marks[0]].control
-    if head:
-        row[fk.HEAD_OFFSET] = head[0].base_offset
-    if tail:
-        row[fk.OPEN_POSITION] = next(event.position for event in events if event.header is tail[0])
-        row[fk.OPEN_OFFSET] = tail[0].base_offset
-        row[fk.OPEN_TIMESTAMP] = tail[0].max_timestamp_ms
-        row[fk.OPEN_LAST_TIMESTAMP] = tail[-1].max_timestamp_ms
-        row[fk.OPEN_EPOCH] = tail[-1].producer_epoch
+    if first_headers:
+        row[fk.HEAD_OFFSET] = first_headers[0].base_offset
+    if last_headers:
+        row[fk.OPEN_POSITION] = next(
+            event.position for event in events if event.header is last_headers[0]
+        )
+        row[fk.OPEN_OFFSET] = last_headers[0].base_offset
+        row[fk.OPEN_TIMESTAMP] = last_headers[0].max_timestamp_ms
+        row[fk.OPEN_LAST_TIMESTAMP] = last_headers[-1].max_timestamp_ms
+        row[fk.OPEN_EPOCH] = last_headers[-1].producer_epoch
     return row
 
 
@@ -231,9 +235,9 @@ def _is_gap(headers: Sequence[BatchHeader], header_index: int) -> bool:
     if header.is_control or header.base_sequence < 0:
         return False
     start = _run_start(headers, header_index)
-    data_before = [header for header in headers[start:header_index] if not header.is_control]
-    if data_before:
-        return header.base_sequence != _next_sequence(data_before[-1])
+    headers_before = [header for header in headers[start:header_index] if not header.is_control]
+    if headers_before:
+        return header.base_sequence != _next_sequence(headers_before[-1])
     return start > 0 and header.base_sequence != 0
 
 

@@ -31,10 +31,10 @@ def full_device(folder: Path) -> Path:
     """A device that is always full: one in ``folder`` if this process may create devices, else the
     machine's. A process with that right could overwrite the machine's own if there were a bug.
     """
-    device = folder / "full"
+    device_file = folder / "full"
     try:
-        os.mknod(device, 0o600 | stat.S_IFCHR, os.makedev(1, 7))
-        device.open("wb").close()  # refused where the disk has no devices
+        os.mknod(device_file, 0o600 | stat.S_IFCHR, os.makedev(1, 7))
+        device_file.open("wb").close()  # refused where the disk has no devices
     except PermissionError:
         return Path("/dev/full")
-    return device
+    return device_file

@@ -28,9 +28,9 @@ class Gates:
         tasks: Tasks,
         *,
         interceptor: Interceptor | None = None,
-        disk: BrokerLogs | None = None,
+        broker_logs: BrokerLogs | None = None,
     ) -> None:
-        self.disk = disk or BrokerLogs(Settings(), LATEST_RULES)
+        self.disk = broker_logs or BrokerLogs(Settings(), LATEST_RULES)
         self.failures = 0
         self.network = OnlyFaults(interceptor)
         self.fault_points = BrokerFaultPoints(

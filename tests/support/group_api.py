@@ -33,9 +33,9 @@ class GroupApi:
     def __init__(self, api: Api) -> None:
         self.api = api
 
-    def later(self, request: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def later(self, request_coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Send a request as a task; the test awaits the answer later."""
-        return self.api.broker.environment.tasks.spawn(request, name="test")
+        return self.api.broker.environment.tasks.spawn(request_coroutine, name="test")
 
     # Classic members
 
@@ -80,13 +80,13 @@ class GroupApi:
         error: ErrorCode = answer.error_code
         return error
 
-    async def stable(self, *, instance: str | None = None) -> ClassicMember:
+    async def stable(self, *, instance_id: str | None = None) -> ClassicMember:
         """Bring the group into the state Stable with one member; return the member."""
-        version = 3 if instance is None else 5
-        join_reply = await self.join(version=version, group_instance_id=instance)
+        version = 3 if instance_id is None else 5
+        join_reply = await self.join(version=version, group_instance_id=instance_id)
         assert join_reply.error_code is ErrorCode.none, join_reply
         member = ClassicMember(id=join_reply.member_id, generation=join_reply.generation_id)
-        sync_reply = await self.sync(member, {member.id: ASSIGNMENT}, group_instance_id=instance)
+        sync_reply = await self.sync(member, {member.id: ASSIGNMENT}, group_instance_id=instance_id)
         assert sync_reply.error_code is ErrorCode.none, sync_reply
         return member
 

@@ -89,17 +89,19 @@ class _GroupConfigDraw:
         return broker, group
 
     def _of_group(self, group_config_name: str) -> str:
-        default = GROUP_CONFIGS[group_config_name].default_text
+        default_text = GROUP_CONFIGS[group_config_name].default_text
         allowed_values = _WORDS.get(group_config_name) or (
-            _TRUTHS if default in ("true", "false") else ()
+            _TRUTHS if default_text in ("true", "false") else ()
         )
-        return self.random.choice(allowed_values) if allowed_values else self._near(default)
+        return self.random.choice(allowed_values) if allowed_values else self._near(default_text)
 
-    def _near(self, default: str) -> str:
+    def _near(self, default_text: str) -> str:
         random = self.random
         if random.random() < 0.12:
             return random.choice(_NO_NUMBERS)
-        number = random.choice([int(default), *_BOUNDARY_NUMBERS]) + random.choice([-1, 0, 0, 0, 1])
+        number = random.choice([int(default_text), *_BOUNDARY_NUMBERS]) + random.choice(
+            [-1, 0, 0, 0, 1]
+        )
         return random.choice(["{}", "{}", "{}", "{}", " {} ", "+{}"]).format(number)
 
 
@@ -110,8 +112,8 @@ def draw_questions(seeds: Iterable[int]) -> Iterator[Question]:
 
 def our_answers(questions: Iterable[Question]) -> list[Answer]:
     """The answers of our code to the questions."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "server.properties"
+    with tempfile.TemporaryDirectory() as folder_path:
+        file = Path(folder_path) / "server.properties"
         return [_answer(broker, group, file) for broker, group in questions]
 
 
@@ -129,10 +131,15 @@ def _answer(broker: dict[str, str], group: dict[str, str], file: Path) -> Answer
 
 def ask_kafka(questions: Sequence[Question]) -> list[Answer]:
     """The answers of Kafka's classes to the questions."""
-    libs = kafka_libs()
-    classes = java_classes([_SOURCE], name="groups", libs=libs)
+    libs_directory = kafka_libs()
+    class_directory = java_classes([_SOURCE], name="groups", libs_directory=libs_directory)
     process = subprocess.run(
-        [tool("java", "GroupConfig needs it"), "-cp", f"{classes}:{libs}/*", "GroupConfigJudge"],
+        [
+            tool("java", "GroupConfig needs it"),
+            "-cp",
+            f"{class_directory}:{libs_directory}/*",
+            "GroupConfigJudge",
+        ],
         input="".join(f"{json.dumps(question)}\n" for question in questions),
         capture_output=True,
         text=True,

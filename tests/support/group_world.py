@@ -83,13 +83,16 @@ class ListLog:
         if len(batch) > self.limit:
             return Rejection(error=ErrorCode.message_too_large, reason=f"{len(batch)} bytes")
         header = read_batch_header(batch)
-        base, self.end = self.end, self.end + header.records_count
-        self.batches.append(base.to_bytes(8, "big") + batch[8:])
+        base_offset, self.end = self.end, self.end + header.records_count
+        self.batches.append(base_offset.to_bytes(8, "big") + batch[8:])
         self.guards.append(guard)
         if not self.is_held:
             self.high_watermark = self.end
         return Appended(
-            base_offset=base, last_offset=self.end - 1, log_append_time_ms=-1, log_start_offset=0
+            base_offset=base_offset,
+            last_offset=self.end - 1,
+            log_append_time_ms=-1,
+            log_start_offset=0,
         )
 
     def admit(self, *_: Any) -> Awaitable[Rejection | None] | None:
@@ -116,9 +119,9 @@ class ListLog:
         await event.wait()
         return self.failure
 
-    def release(self, failure: ErrorCode = ErrorCode.none) -> None:
-        self.is_held, self.failure = False, failure
-        if not failure:
+    def release(self, failure_error: ErrorCode = ErrorCode.none) -> None:
+        self.is_held, self.failure = False, failure_error
+        if not failure_error:
             self.high_watermark = self.end
         for event in self._released:
             event.set()
@@ -151,16 +154,16 @@ class ShareCoordinators:
         """Answer all held commands; from now on answer each command at once."""
         self.is_held = False
         waiting_requests, self._waiting = self._waiting, []
-        for pending, command in waiting_requests:
-            pending.resolve(self._answer(command))
+        for pending_future, command in waiting_requests:
+            pending_future.resolve(self._answer(command))
 
     def _ask(self, commands: Iterable[Any]) -> list[Pending[Any]]:
         pending_answers = []
         for command in commands:
             self.commands.append(command)
-            pending: Pending[Any] = Pending(self._tasks)
-            self._waiting.append((pending, command))
-            pending_answers.append(pending)
+            pending_future: Pending[Any] = Pending(self._tasks)
+            self._waiting.append((pending_future, command))
+            pending_answers.append(pending_future)
         if not self.is_held:
             self.release()
         return pending_answers
@@ -169,8 +172,8 @@ class ShareCoordinators:
         if isinstance(command, ReadShareState) and not self.error:
             summary = self.summaries.get(command.key.partition, ShareStateSummary(key=command.key))
             return msgspec.structs.replace(summary, key=command.key)
-        kind = ShareStateSummary if isinstance(command, ReadShareState) else ShareStateError
-        return kind(key=command.key, error=self.error, message="no" if self.error else None)
+        make_kind = ShareStateSummary if isinstance(command, ReadShareState) else ShareStateError
+        return make_kind(key=command.key, error=self.error, message="no" if self.error else None)
 
 
 class GroupBench:
@@ -235,9 +238,9 @@ class GroupBench:
         """The pace of a large request."""
         return Pace(self.env.tasks.turns, self.env.clock.stopwatch_ns)
 
-    def later(self, request: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def later(self, request_coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Start a request; the caller waits for its answer later."""
-        return self.env.tasks.spawn(request, name="test")
+        return self.env.tasks.spawn(request_coroutine, name="test")
 
     async def pass_ms(self, ms: int) -> None:
         """Let monotonic time pass."""
@@ -274,10 +277,10 @@ class GroupBench:
 
     def heartbeat(self, member_id: str, generation: int = 1, *, group_id: str = GROUP) -> ErrorCode:
         """Send a Heartbeat; return the error."""
-        refusal = self.groups.heartbeat(
+        rejection = self.groups.heartbeat(
             Heartbeat(group_id=group_id, generation=generation, member_id=member_id)
         )
-        return ErrorCode.none if refusal is None else refusal.error
+        return ErrorCode.none if rejection is None else rejection.error
 
     async def leave(self, member_id: str, *, group_id: str = GROUP) -> Any:
         """Send a LeaveGroup of one member."""

@@ -55,7 +55,7 @@ class ClassicDriver:
         self,
         member_id: str = "",
         *,
-        instance: str | None = None,
+        instance_id: str | None = None,
         protocols: tuple[tuple[str, bytes], ...] = RANGE,
         protocol_type: str = "consumer",
         is_member_id_required: bool = False,
@@ -70,7 +70,7 @@ class ClassicDriver:
             JoinGroup(
                 group_id=GROUP,
                 member_id=member_id,
-                group_instance_id=instance,
+                group_instance_id=instance_id,
                 client_id="client",
                 client_host="/host",
                 session_timeout_ms=session_ms,
@@ -93,7 +93,7 @@ class ClassicDriver:
         member_id: str,
         *,
         generation: int | None = None,
-        instance: str | None = None,
+        instance_id: str | None = None,
         assignments: dict[str, bytes] | None = None,
         protocol_type: str | None = None,
         protocol: str | None = None,
@@ -104,7 +104,7 @@ class ClassicDriver:
             group_id=GROUP,
             generation=self.group.generation if generation is None else generation,
             member_id=member_id,
-            group_instance_id=instance,
+            group_instance_id=instance_id,
             protocol_type=protocol_type,
             protocol=protocol,
             assignments=tuple((assignments or {}).items()),
@@ -116,7 +116,7 @@ class ClassicDriver:
         self, member_id: str, *, generation: int | None = None, instance: str | None = None
     ) -> ErrorCode:
         """Send a Heartbeat; return the error."""
-        refusal, effects = self.protocol.heartbeat(
+        rejection, effects = self.protocol.heartbeat(
             self.group,
             Heartbeat(
                 group_id=GROUP,
@@ -126,7 +126,7 @@ class ClassicDriver:
             ),
         )
         self.take(effects)
-        return ErrorCode.none if refusal is None else refusal.error
+        return ErrorCode.none if rejection is None else rejection.error
 
     def leave(self, *members: tuple[str, str | None]) -> LeaveReply:
         """Send a LeaveGroup."""
@@ -197,17 +197,17 @@ class ClassicDriver:
 
     def stable(self, *instances: str | None) -> list[str]:
         """Bring the group into the state Stable; return the members' ids, the leader's first."""
-        waiters = [self.join(instance=instance) for instance in instances]
+        waiters = [self.join(instance_id=instance_id) for instance_id in instances]
         while self.group.state.value == "PreparingRebalance":
             self.fire(TimerKind.JOIN)
         members = [self.join_reply(waiter).member_id for waiter in waiters]
-        for member, instance in zip(reversed(members), reversed(instances), strict=True):
+        for member, instance_id in zip(reversed(members), reversed(instances), strict=True):
             assignments = (
                 {member_id: member_id.encode() for member_id in members}
                 if member == members[0]
                 else None
             )
-            self.sync(member, instance=instance, assignments=assignments)
+            self.sync(member, instance_id=instance_id, assignments=assignments)
         self.write()
         assert self.group.state.value == "Stable"
         return members

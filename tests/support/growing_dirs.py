@@ -46,26 +46,31 @@ class GrowingDir:
         for _ in range(turn_count):
             self._turn(self._turns)
             self._turns += 1
-        with tempfile.TemporaryDirectory() as scratch:
-            _follow(self._make_broker_dir(Path(scratch) / "broker").kill(), self.path)
+        with tempfile.TemporaryDirectory() as scratch_path:
+            _follow(self._make_broker_dir(Path(scratch_path) / "broker").kill(), self.path)
 
     def stop(self) -> None:
         """Write the state that a clean shutdown leaves."""
-        with tempfile.TemporaryDirectory() as scratch:
-            _follow(self._make_broker_dir(Path(scratch) / "broker").stop(), self.path)
+        with tempfile.TemporaryDirectory() as scratch_path:
+            _follow(self._make_broker_dir(Path(scratch_path) / "broker").stop(), self.path)
 
     def _turn(self, turn: int) -> None:
-        pid = PIDS[turn % len(PIDS)]
-        assert self._log.txn(2 * (turn // len(PIDS)), count=2, pid=pid) == 0
+        producer_id = PIDS[turn % len(PIDS)]
+        assert self._log.txn(2 * (turn // len(PIDS)), count=2, producer_id=producer_id) == 0
         if turn % 7 < 6:
-            assert self._log.end(committed=turn % 3 > 0, pid=pid) == 0
+            assert self._log.end(committed=turn % 3 > 0, producer_id=producer_id) == 0
 
     def _make_broker_dir(self, path: Path) -> BrokerDir:
         broker_dir = BrokerDir(path)
         broker_dir.replica(self._log)
         broker_dir.coordinator(
             *(
-                move(state, *partitions, name=f"app-{turn % len(PIDS)}", pid=PIDS[turn % len(PIDS)])
+                move(
+                    state,
+                    *partitions,
+                    name=f"app-{turn % len(PIDS)}",
+                    producer_id=PIDS[turn % len(PIDS)],
+                )
                 for turn in range(self._turns)
                 for state, partitions in (
                     ("Ongoing", (TopicPartition("orders", 0),)),
@@ -85,13 +90,13 @@ class GrowingDir:
 
 
 def _encode_commit(turn: int) -> bytes:
-    commit = OffsetCommitted(
+    committed_offset = OffsetCommitted(
         group_id="readers",
         topic_partition=TopicPartition("orders", 0),
         position=turn,
         commit_timestamp_ms=turn,
     )
-    records: list[GroupRecord] = [commit, ClassicGroupStored(group_id="readers")]
+    records: list[GroupRecord] = [committed_offset, ClassicGroupStored(group_id="readers")]
     return assign(
         encode_batch(records, now_ms=turn), base_offset=turn * len(records), leader_epoch=0
     )
@@ -110,18 +115,18 @@ def _encode_share_update(turn: int) -> bytes:
 
 def _follow(newer_folder: Path, path: Path) -> None:
     """Update a directory to the state of a newer one that extends it."""
-    for source in sorted(newer_folder.rglob("*")):
-        target = path / source.relative_to(newer_folder)
-        if source.is_dir():
-            target.mkdir(exist_ok=True)
-        elif source.suffix == names.Suffix.LOG:
-            size_before = target.stat().st_size if target.exists() else 0
-            with target.open("ab") as file:
-                file.write(source.read_bytes()[size_before:])
+    for source_path in sorted(newer_folder.rglob("*")):
+        target_path = path / source_path.relative_to(newer_folder)
+        if source_path.is_dir():
+            target_path.mkdir(exist_ok=True)
+        elif source_path.suffix == names.Suffix.LOG:
+            size_before = target_path.stat().st_size if target_path.exists() else 0
+            with target_path.open("ab") as file:
+                file.write(source_path.read_bytes()[size_before:])
         else:
-            temporary_file = target.with_name(f"{target.name}.tmp")
-            temporary_file.write_bytes(source.read_bytes())
-            os.replace(temporary_file, target)
+            temporary_file = target_path.with_name(f"{target_path.name}.tmp")
+            temporary_file.write_bytes(source_path.read_bytes())
+            os.replace(temporary_file, target_path)
     for old_path in sorted(path.rglob("*")):
         if not (newer_folder / old_path.relative_to(path)).exists():
             old_path.unlink()  # a snapshot that another one has taken the place of

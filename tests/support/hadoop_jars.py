@@ -26,8 +26,8 @@ def s3a_jars() -> Path:
 
 
 def _copy_jars(file_name: str, main_jar: str) -> Path:
-    def check(jars: Path) -> None:
-        if not (jars / main_jar).is_file():
+    def check(jar_directory: Path) -> None:
+        if not (jar_directory / main_jar).is_file():
             raise ApacheKafkaError(f"Maven copied no {main_jar}")
 
     return cached_jars(

@@ -33,7 +33,7 @@ def leaderless_plan(*, as_version: str | None = None) -> Plan:
         "reader",
         (Act({"call": {"who": "reader", "do": "read", "partition": "u-0"}}, 400, 1),),
     )
-    outage = Track(
+    outage_track = Track(
         "",
         (
             Act({"cluster": {"do": "kill", "broker": 2}}, 2_000, 1),
@@ -47,7 +47,7 @@ def leaderless_plan(*, as_version: str | None = None) -> Plan:
         topics={"t": {**topic_config, "leaders": [2]}, "u": {**topic_config, "leaders": [1]}},
         as_version=as_version,
     )
-    return Plan(seed=7, world=world, tracks=(producer, reader, outage))
+    return Plan(seed=7, world=world, tracks=(producer, reader, outage_track))
 
 
 def overwriting_plan() -> Plan:

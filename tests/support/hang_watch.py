@@ -77,13 +77,13 @@ class HangWatch:
 
     def _watch(self) -> None:
         while not self._ended.wait(self._idle_s / LOOKS):
-            name, work = self._name, self._work
+            name, processor_use = self._name, self._work
             if name is None:
                 continue
-            work.look()
-            if work.stood_still(self._idle_s):
+            processor_use.look()
+            if processor_use.stood_still(self._idle_s):
                 self._end(f"{name} hangs: its processes stood still for {self._idle_s:.0f} s")
-            if work.used_s > self._busy_s:
+            if processor_use.used_s > self._busy_s:
                 self._end(f"{name} hangs: it used more than {self._busy_s:.0f} s of processors")
 
     def _end(self, reason: str) -> None:
@@ -155,7 +155,9 @@ def used_by_process_s() -> dict[int, float]:
 def family() -> list[int]:
     """This process and all its living descendants."""
     children: dict[int, list[int]] = defaultdict(list)
-    everybody = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
+    everybody = [
+        int(entry_path.name) for entry_path in _PROC.iterdir() if entry_path.name.isdigit()
+    ]
     for process, stat in zip(everybody, _stats(everybody), strict=True):
         if stat:
             children[int(stat[1])].append(process)

@@ -31,12 +31,12 @@ async def produce_without_adding(
     """
     cluster = admin.cluster
     async with Producer(cluster, transactional_id=transactional_id) as producer:
-        identity = await producer.init_transactions()
+        producer_identity = await producer.init_transactions()
     batch = build_batch(
         [Record(value=b"ghost")],
         timestamp_ms=cluster.clock.now_ms() - age_ms,
-        producer_id=identity.producer_id,
-        producer_epoch=identity.producer_epoch,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
         base_sequence=0,
         is_transactional=True,
     )
@@ -52,7 +52,7 @@ async def produce_without_adding(
         answer = await cluster.ask(leader.leader_id, request)
         error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
         if error not in _LEADS_NOT_YET or deadline.has_passed:
-            return error, identity
+            return error, producer_identity
         await pause(cluster.clock, 20)
 
 
@@ -64,7 +64,7 @@ async def make_hanging(
     deadline = Deadline(admin.cluster.clock, PATIENCE_MS)
     try:
         while True:
-            error, identity = await produce_without_adding(
+            error, producer_identity = await produce_without_adding(
                 admin, partition, transactional_id, age_ms=age_ms, version=11
             )
             # A broker hears of its new config some time after the answer; until then it verifies.
@@ -75,4 +75,4 @@ async def make_hanging(
     finally:
         await admin.set_broker_default(VERIFICATION, None)
     assert error == ErrorCode.none, error.name
-    return identity
+    return producer_identity

@@ -91,12 +91,12 @@ def exporter() -> str:
                 | in_unit,
             ]
             continue
-        attribute = _ATTRIBUTES.get(metric.name, "Value")
+        attribute_name = _ATTRIBUTES.get(metric.name, "Value")
         kind = "GAUGE"
         if name.endswith("_total"):
-            attribute, kind = "Count", "COUNTER"
+            attribute_name, kind = "Count", "COUNTER"
         rules.append(
-            {"pattern": f"{domain}<{bean}><>{attribute}"}
+            {"pattern": f"{domain}<{bean}><>{attribute_name}"}
             | description
             | {"type": kind, "labels": labels}
         )

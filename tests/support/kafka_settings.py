@@ -74,18 +74,18 @@ def table_facts(release: Release) -> FactsByName:
     """The settings of a release, from our table."""
     return {
         (scope, row.name): {
-            "type": facts.type,
-            "default": facts.default,
-            "internal": facts.internal,
-            "valid": facts.valid,
-            "importance": facts.importance,
-            "update": facts.update.value,
-            "synonyms": [*facts.synonyms],
+            "type": setting_row.type,
+            "default": setting_row.default,
+            "internal": setting_row.internal,
+            "valid": setting_row.valid,
+            "importance": setting_row.importance,
+            "update": setting_row.update.value,
+            "synonyms": [*setting_row.synonyms],
         }
         for scope in SCOPES
         for row in setting_rows(scope).values()
         if row.is_in(release.rules)
-        for facts in [row.facts_in(release.rules)]
+        for setting_row in [row.facts_in(release.rules)]
     }
 
 
@@ -95,10 +95,10 @@ def differences(ours: FactsByName, theirs: FactsByName) -> Iterator[str]:
         has_it = "the table" if (scope, name) in ours else "Kafka"
         yield f"{scope} {name}: only {has_it} has it"
     for scope, name in sorted(ours.keys() & theirs.keys()):
-        for field, their_fact in theirs[scope, name].items():
-            our_fact = ours[scope, name][field]
+        for field_name, their_fact in theirs[scope, name].items():
+            our_fact = ours[scope, name][field_name]
             if our_fact != their_fact and their_fact != OTHER_VALUES:
-                yield f"{scope} {name}: {field} is {their_fact!r}, the table has {our_fact!r}"
+                yield f"{scope} {name}: {field_name} is {their_fact!r}, the table has {our_fact!r}"
 
 
 def _recording(facts_by_line: Mapping[str, FactsByName]) -> Iterator[str]:

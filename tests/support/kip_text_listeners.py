@@ -229,11 +229,11 @@ class NamedListenerClient:
 
     def move_coordinator(self, transactional_id: str) -> None:
         """Move the coordinator of a transactional id to another broker."""
-        home = self.home(transactional_id)
-        partition = self.cluster.metadata.image.partition(home)
+        home_partition = self.home(transactional_id)
+        partition = self.cluster.metadata.image.partition(home_partition)
         assert partition is not None
-        new_leader = next(broker for broker in partition.isr if broker != partition.leader)
-        self.cluster.move_leader(home, new_leader)
+        new_leader_id = next(broker for broker in partition.isr if broker != partition.leader)
+        self.cluster.move_leader(home_partition, new_leader_id)
 
 
 @asynccontextmanager

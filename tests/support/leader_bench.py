@@ -46,9 +46,15 @@ ADD = TransactionOperation.ADD_PARTITION
 
 def orders(**changes: Any) -> ClusterImage:
     """A topic of three partitions without followers; another broker leads the last one."""
-    single_replica = partition(1, replicas=(1,))
+    single_replica_image = partition(1, replicas=(1,))
     return cluster().with_topic(
-        topic("orders", single_replica, single_replica, partition(2, replicas=(2, 1)), **changes)
+        topic(
+            "orders",
+            single_replica_image,
+            single_replica_image,
+            partition(2, replicas=(2, 1)),
+            **changes,
+        )
     )
 
 
@@ -93,7 +99,7 @@ class LeaderBench:
             node="broker/1",
             rules=rules,
         )
-        self.gates = Gates(tasks, disk=logs)
+        self.gates = Gates(tasks, broker_logs=logs)
         self.producing = ProducePath(
             clock=self.clock,
             tasks=tasks,

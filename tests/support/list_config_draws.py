@@ -88,11 +88,16 @@ def our_answer(question: Question) -> Answer:
 
 def ask_kafka(questions: Sequence[Question]) -> list[Answer]:
     """The answers of Kafka's class to the questions."""
-    libs = kafka_libs()
-    classes = java_classes([_SOURCE], name="listconfigs", libs=libs)
+    libs_directory = kafka_libs()
+    class_directory = java_classes([_SOURCE], name="listconfigs", libs_directory=libs_directory)
     program = "org.apache.kafka.controller.ListConfigJudge"
     process = subprocess.run(
-        [tool("java", "the controller needs it"), "-cp", f"{classes}:{libs}/*", program],
+        [
+            tool("java", "the controller needs it"),
+            "-cp",
+            f"{class_directory}:{libs_directory}/*",
+            program,
+        ],
         input="".join(f"{json.dumps(question)}\n" for question in questions),
         capture_output=True,
         text=True,

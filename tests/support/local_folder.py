@@ -34,6 +34,6 @@ class LocalFolder(Folder):
         shutil.rmtree(self.root / path, ignore_errors=True)
 
     def write(self, path: str, data: bytes) -> None:
-        target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
+        target_path = self.root / path
+        target_path.parent.mkdir(parents=True, exist_ok=True)
+        target_path.write_bytes(data)

@@ -137,12 +137,12 @@ def busy_log(*, roll_bytes: int = 2_000) -> LogDriver:
     )
     sequences: dict[int, int] = {}
     for number in range(60):
-        pid = 7 + number % 3
-        sequence = sequences.get(pid, 0)
-        assert driver.txn(sequence, count=2, pid=pid) == 0
-        sequences[pid] = sequence + 2
+        producer_id = 7 + number % 3
+        sequence = sequences.get(producer_id, 0)
+        assert driver.txn(sequence, count=2, producer_id=producer_id) == 0
+        sequences[producer_id] = sequence + 2
         if number % 2:
-            assert driver.end(committed=number % 4 == 1, pid=pid) == 0
+            assert driver.end(committed=number % 4 == 1, producer_id=producer_id) == 0
     return driver
 
 

@@ -39,7 +39,7 @@ def batch(
     sequence: int = -1,
     *,
     count: int = 1,
-    pid: int = PID,
+    producer_id: int = PID,
     epoch: int = 0,
     is_transactional: bool = False,
     timestamp: int = NOW,
@@ -50,8 +50,8 @@ def batch(
     return build_batch(
         [Record(key=key, value=record_value)] * count,
         timestamp_ms=timestamp,
-        producer_id=pid,
-        producer_epoch=epoch if pid >= 0 else -1,
+        producer_id=producer_id,
+        producer_epoch=epoch if producer_id >= 0 else -1,
         base_sequence=sequence,
         is_transactional=is_transactional,
         compression=compression,
@@ -60,7 +60,7 @@ def batch(
 
 def plain(count: int = 1, *, timestamp: int = NOW, record_value: bytes = b"v") -> bytes:
     """A batch without a producer id."""
-    return batch(pid=-1, count=count, timestamp=timestamp, record_value=record_value)
+    return batch(producer_id=-1, count=count, timestamp=timestamp, record_value=record_value)
 
 
 def replayed_log(
@@ -118,11 +118,11 @@ class LogDriver:
         self.log.check_invariants()
 
     def guard(
-        self, sequence: int = 0, *, pid: int = PID, epoch: int = 0, is_tv2: bool = False
+        self, sequence: int = 0, *, producer_id: int = PID, epoch: int = 0, is_tv2: bool = False
     ) -> int:
         guard = start_verification(
             self.log,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=sequence,
             supports_epoch_bump=is_tv2,
@@ -148,7 +148,7 @@ class LogDriver:
         sequence: int,
         *,
         count: int = 1,
-        pid: int = PID,
+        producer_id: int = PID,
         epoch: int = 0,
         timestamp: int = NOW,
         record_value: bytes = b"v",
@@ -158,7 +158,7 @@ class LogDriver:
             batch(
                 sequence,
                 count=count,
-                pid=pid,
+                producer_id=producer_id,
                 epoch=epoch,
                 timestamp=timestamp,
                 record_value=record_value,
@@ -170,7 +170,7 @@ class LogDriver:
         sequence: int,
         *,
         count: int = 1,
-        pid: int = PID,
+        producer_id: int = PID,
         epoch: int = 0,
         is_tv2: bool = False,
         timestamp: int = NOW,
@@ -179,7 +179,7 @@ class LogDriver:
         """Append a transactional batch that the coordinator has verified."""
         guard = start_verification(
             self.log,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=sequence,
             supports_epoch_bump=is_tv2,
@@ -190,7 +190,7 @@ class LogDriver:
         batch_data = batch(
             sequence,
             count=count,
-            pid=pid,
+            producer_id=producer_id,
             epoch=epoch,
             is_transactional=True,
             timestamp=timestamp,
@@ -202,21 +202,21 @@ class LogDriver:
         self,
         *,
         committed: bool,
-        pid: int = PID,
+        producer_id: int = PID,
         epoch: int = 0,
         coordinator_epoch: int = 0,
-        tv: int = 0,
+        transaction_version: int = 0,
         start_offset: int = -1,
     ) -> int:
         """Append a marker; return 0 or the error's number."""
         state_before = self.log.snapshot()
         answer = append_marker(
             self.log,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=epoch,
             committed=committed,
             coordinator_epoch=coordinator_epoch,
-            transaction_version=tv,
+            transaction_version=transaction_version,
             now_ms=self.now,
             start_offset=start_offset,
         )
@@ -270,7 +270,9 @@ def consume(log: PartitionLog, start: int = 0) -> list[bytes]:
 def _delivered_values(read: LogRead, start: int) -> list[bytes]:
     """Skip batches of aborted transactions and markers (KafkaConsumer's CompletedFetch)."""
     assert read.aborted is not None
-    pending_aborts = sorted((entry.first_offset, entry.producer_id) for entry in read.aborted)
+    pending_aborts = sorted(
+        (aborted_txn.first_offset, aborted_txn.producer_id) for aborted_txn in read.aborted
+    )
     skipped: set[int] = set()
     values: list[bytes] = []
     for batch_data in read.records:

@@ -35,10 +35,10 @@ consumer.close()
 class LessonProgram:
     """The lesson's program, run against one cluster."""
 
-    def __init__(self, program: Path, *, bootstrap: str, http: str) -> None:
-        self.program = program
+    def __init__(self, program_file: Path, *, bootstrap: str, http_url: str) -> None:
+        self.program = program_file
         self._bootstrap = bootstrap
-        self._http = http
+        self._http = http_url
 
     def mend(self) -> None:
         """Correct the program's mistake, as the lesson teaches."""
@@ -56,8 +56,8 @@ class LessonProgram:
     def kill_and_run(self, topic: str) -> None:
         """Kill the program while the answer to its commit is held, then run it again."""
         with self._start_program(topic) as process:
-            wait = f"{self._http}/api/v1/faults/l10-answer/wait?timeout_ms={PATIENCE_S}000"
-            with urllib.request.urlopen(wait, timeout=PATIENCE_S) as answer:
+            wait_text = f"{self._http}/api/v1/faults/l10-answer/wait?timeout_ms={PATIENCE_S}000"
+            with urllib.request.urlopen(wait_text, timeout=PATIENCE_S) as answer:
                 assert json.load(answer)["struck"] == 1
             process.kill()
         self.run(topic)

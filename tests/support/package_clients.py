@@ -25,55 +25,60 @@ _RUST_VERSION: Final = "Rust 1.95 with cargo"
 _OUTPUT_LINES: Final = 60
 
 
-def node_program(library: str) -> list[str]:
+def node_program(library_name: str) -> list[str]:
     """Command line of the program in Node.js for a library, without its checks.
 
     Raises:
         ForeignClientError: Node.js is missing, or the libraries can't be installed.
     """
     toolchain("node", _NODE_VERSION)  # npm comes with it: where it is missing, it is named first
-    modules = node_modules(library)
-    return [node_of(modules), str(NODE_SOURCES / "main.mjs"), str(modules), library]
+    modules_folder = node_modules(library_name)
+    return [
+        node_of(modules_folder),
+        str(NODE_SOURCES / "main.mjs"),
+        str(modules_folder),
+        library_name,
+    ]
 
 
-def node_of(modules: Path) -> str:
+def node_of(modules_folder: Path) -> str:
     """What runs a library: the Node.js that its package.json names, or this machine's.
 
     Raises:
         ForeignClientError: Node.js is missing.
     """
-    own_node = modules / "node" / "bin" / "node"
-    return str(own_node) if own_node.exists() else toolchain("node", _NODE_VERSION)
+    own_node_folder = modules_folder / "node" / "bin" / "node"
+    return str(own_node_folder) if own_node_folder.exists() else toolchain("node", _NODE_VERSION)
 
 
-def node_manifest(library: str) -> Path:
+def node_manifest(library_name: str) -> Path:
     """The package.json that pins a library.
 
     One with a native part has its own, so that others do not wait for its compiler; and one that
     wants a newer Node.js, which comes with it.
     """
-    own_manifest = NODE_SOURCES / library / "package.json"
-    return own_manifest if own_manifest.exists() else NODE_SOURCES / "package.json"
+    own_manifest_file = NODE_SOURCES / library_name / "package.json"
+    return own_manifest_file if own_manifest_file.exists() else NODE_SOURCES / "package.json"
 
 
-def rust_program(library: str) -> list[str]:
+def rust_program(library_name: str) -> list[str]:
     """Command line of the program in Rust for a library, without its checks.
 
     Raises:
         ForeignClientError: Rust is missing, or it does not build.
     """
     cargo = toolchain("cargo", _RUST_VERSION)
-    package = f"matrix-{library}"
-    target = CACHE / "rust" / "target"
+    package = f"matrix-{library_name}"
+    target_path = CACHE / "rust" / "target"
     command = [cargo, "build", "--quiet", "--package", package]
-    if library == "rdkafka" and not _has_openssl():
+    if library_name == "rdkafka" and not _has_openssl():
         command += ["--features", "vendored-tls"]
     with hold_lock(CACHE / "rust.lock"):
-        run_in(RUST_SOURCES, command, {"CARGO_TARGET_DIR": str(target)})
-    return [str(target / "debug" / package)]
+        run_in(RUST_SOURCES, command, {"CARGO_TARGET_DIR": str(target_path)})
+    return [str(target_path / "debug" / package)]
 
 
-def node_modules(library: str) -> Path:
+def node_modules(library_name: str) -> Path:
     """The folder of what the package.json of a library names.
 
     Scripts are run of those with a package.json of their own alone. A native part is compiled
@@ -82,20 +87,20 @@ def node_modules(library: str) -> Path:
     Raises:
         ForeignClientError: npm is missing, or it can't install them.
     """
-    package = node_manifest(library)
-    is_own = package.parent != NODE_SOURCES
-    home = CACHE / "node" / hashlib.sha256(package.read_bytes()).hexdigest()[:12]
+    package_folder = node_manifest(library_name)
+    is_own = package_folder.parent != NODE_SOURCES
+    home = CACHE / "node" / hashlib.sha256(package_folder.read_bytes()).hexdigest()[:12]
 
     def install(new_folder: Path) -> None:
         npm = toolchain("npm", _NODE_VERSION)
         new_folder.mkdir(parents=True)
-        shutil.copy(package, new_folder)
+        shutil.copy(package_folder, new_folder)
         npm_options = ("--no-audit", "--no-fund", "--no-package-lock")
         scripts = () if is_own else ("--ignore-scripts",)
         linking = {"CKJS_LINKING": "dynamic"} if is_own else {}
         run_in(new_folder, [npm, "install", *npm_options, *scripts], linking)
 
-    return make_once(home, install, lock=CACHE / "node.lock") / "node_modules"
+    return make_once(home, install, lock_file=CACHE / "node.lock") / "node_modules"
 
 
 def _has_openssl() -> bool:

@@ -137,16 +137,16 @@ def _can_be_asked_for(point: FaultPoint, name: str) -> bool:
 
 
 def _fields(action: type) -> tuple[msgspec.inspect.Field, ...]:
-    info = msgspec.inspect.type_info(action)
-    assert isinstance(info, msgspec.inspect.StructType)
-    return info.fields
+    type_info = msgspec.inspect.type_info(action)
+    assert isinstance(type_info, msgspec.inspect.StructType)
+    return type_info.fields
 
 
-def _form_of(kind: msgspec.inspect.Type) -> str | list[str]:
+def _form_of(value_type: msgspec.inspect.Type) -> str | list[str]:
     """The input for a field: ``number``, ``numbers``, ``text``, ``flag``, ``row``, ``sides``, or
     the list of an enum's values.
     """
-    match kind:
+    match value_type:
         case msgspec.inspect.UnionType(types=types):
             return _form_of(next(option for option in types if not _is_none(option)))
         case msgspec.inspect.EnumType(cls=cls):
@@ -165,8 +165,8 @@ def _form_of(kind: msgspec.inspect.Type) -> str | list[str]:
             return "sides"
 
 
-def _is_none(kind: msgspec.inspect.Type) -> bool:
-    return isinstance(kind, msgspec.inspect.NoneType)
+def _is_none(value_type: msgspec.inspect.Type) -> bool:
+    return isinstance(value_type, msgspec.inspect.NoneType)
 
 
 def _first_sentence(text: str) -> str:

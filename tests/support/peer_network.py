@@ -23,20 +23,20 @@ class NobodySteps:
 NOBODY_STEPS: Final = NobodySteps()
 
 
-def future_of(answer: Pending[T]) -> asyncio.Future[T]:
+def future_of(answer_future: Pending[T]) -> asyncio.Future[T]:
     """A future with the same result, done at the same moment."""
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
-    def pass_on(answer: Pending[T]) -> None:
-        error = answer.exception()
+    def pass_on(answer_future: Pending[T]) -> None:
+        error = answer_future.exception()
         if future.done():
             return
         if error is None:
-            future.set_result(answer.result())
+            future.set_result(answer_future.result())
         else:
             future.set_exception(error)
 
-    answer.on_done(pass_on)
+    answer_future.on_done(pass_on)
     return future
 
 

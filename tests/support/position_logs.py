@@ -22,13 +22,15 @@ def commit_record(offset: int, group: str = "g") -> OffsetCommitted:
     )
 
 
-def position_batch(*records: GroupRecord, pid: int = -1) -> bytes:
-    return encode_batch(records, now_ms=NOW, producer_id=pid, producer_epoch=0 if pid >= 0 else -1)
+def position_batch(*records: GroupRecord, producer_id: int = -1) -> bytes:
+    return encode_batch(
+        records, now_ms=NOW, producer_id=producer_id, producer_epoch=0 if producer_id >= 0 else -1
+    )
 
 
-def end_marker(*, committed: bool, pid: int) -> bytes:
+def end_marker(*, committed: bool, producer_id: int) -> bytes:
     return control_batch(
-        producer_id=pid,
+        producer_id=producer_id,
         producer_epoch=0,
         is_commit=committed,
         coordinator_epoch=0,

@@ -19,8 +19,8 @@ def delays_s(*pids: int) -> float:
     does not count it.
     """
     delays_ns = 0
-    for pid in pids:
-        for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+    for process_id in pids:
+        for file in Path(f"/proc/{process_id}/task").glob("*/schedstat"):
             with contextlib.suppress(OSError):  # the thread has ended
                 delays_ns += int(file.read_text().split()[1])
     return delays_ns / 1e9

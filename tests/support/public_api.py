@@ -69,10 +69,10 @@ def shown_names() -> frozenset[tuple[str, str]]:
     """Pairs (module, name) that pages import or mention; the name is empty for a whole module."""
     modules = {_module_of(path) for path in (ROOT / "sim").rglob("*.py")}
     pairs: set[tuple[str, str]] = set()
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        if "contributing" in page.parts or page.name == "public-api.md":
+    for page_file in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        if "contributing" in page_file.parts or page_file.name == "public-api.md":
             continue
-        page_text = page.read_text("utf-8")
+        page_text = page_file.read_text("utf-8")
         for module, names in re.findall(r"^from (txnsim[\w.]*) import ([\w, ]+)$", page_text, re.M):
             pairs |= {(module, name) for name in names.split(", ")}
         for dotted in re.findall(r"`(txnsim\w*(?:\.\w+)+)`", page_text):
@@ -86,27 +86,29 @@ def shown_names() -> frozenset[tuple[str, str]]:
 
 def shown_modules() -> frozenset[str]:
     """The modules that pages name as public."""
-    return frozenset(module for module, _ in shown_names())
+    return frozenset(module_name for module_name, _ in shown_names())
 
 
 def shown_rows() -> Iterator[tuple[str, str]]:
     """Rows for names that pages show and whose modules are not declared public."""
     listed_names = {
-        (module, name) for module in sections() for name in import_module(module).__all__
+        (module_name, name)
+        for module_name in sections()
+        for name in import_module(module_name).__all__
     }
-    for module, name in sorted(shown_names() - listed_names):
-        meaning = OF_OTHERS.get(name) or _sentence(_docstring(module, name))
-        yield f"`{module}.{name}`".replace(".`", "`"), meaning
+    for module_name, name in sorted(shown_names() - listed_names):
+        meaning = OF_OTHERS.get(name) or _sentence(_docstring(module_name, name))
+        yield f"`{module_name}.{name}`".replace(".`", "`"), meaning
 
 
-def _docstring(module: str, name: str) -> str:
+def _docstring(module_name: str, name: str) -> str:
     """The docstring of a module or name. It is parsed, not imported, as one module needs an
     optional library.
     """
-    path = ROOT / "sim" / module.replace(".", "/")
+    path = ROOT / "sim" / module_name.replace(".", "/")
     path = path.with_suffix(".py") if not path.is_dir() else path / "__init__.py"
-    tree = ast.parse(path.read_text("utf-8"))
-    for node in (tree, *tree.body) if name else (tree,):
+    module_tree = ast.parse(path.read_text("utf-8"))
+    for node in (module_tree, *module_tree.body) if name else (module_tree,):
         match node:
             case ast.ImportFrom(module=str(origin), names=names):
                 if name in {alias.name for alias in names}:
@@ -124,9 +126,9 @@ def _module_of(path: Path) -> str:
     return ".".join(parts).removesuffix(".__init__")
 
 
-def rows(module: str) -> Iterator[tuple[str, str]]:
+def rows(module_name: str) -> Iterator[tuple[str, str]]:
     """Each public name of a module, and the first sentence of its docstring."""
-    imported_module = import_module(module)
+    imported_module = import_module(module_name)
     for field_name in sorted(imported_module.__all__):
         yield (
             f"`{field_name}`",

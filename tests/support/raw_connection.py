@@ -49,9 +49,13 @@ class WireClient:
         message = codec.request_class(METADATA, METADATA_VERSION)(topics=())
         return self.frame(METADATA, METADATA_VERSION, message)
 
-    def produce(self, tp: TopicPartition, *, acks: int = 1, value: bytes = b"v") -> bytes:
+    def produce(
+        self, topic_partition: TopicPartition, *, acks: int = 1, value: bytes = b"v"
+    ) -> bytes:
         """A Produce request of one plain record."""
-        request = requests.produce({tp: plain(record_value=value)}, id_by_topic={}, acks=acks)
+        request = requests.produce(
+            {topic_partition: plain(record_value=value)}, id_by_topic={}, acks=acks
+        )
         message = request.build(codec.request_schema(PRODUCE, PRODUCE_VERSION))
         return self.frame(PRODUCE, PRODUCE_VERSION, message)
 
@@ -67,10 +71,10 @@ class WireClient:
         return codec.read_response(api_key, api_version, frame)
 
     async def silent_for(self, seconds: float) -> bool:
-        reading = asyncio.get_running_loop().create_task(self.reader.read(1))
-        finished_reads, _ = await asyncio.wait((reading,), timeout=seconds)
-        reading.cancel()
-        await asyncio.wait((reading,))
+        reading_task = asyncio.get_running_loop().create_task(self.reader.read(1))
+        finished_reads, _ = await asyncio.wait((reading_task,), timeout=seconds)
+        reading_task.cancel()
+        await asyncio.wait((reading_task,))
         return not finished_reads
 
     async def is_closed_by_broker(self) -> bool:

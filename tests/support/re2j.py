@@ -39,11 +39,16 @@ def recorded_answers() -> list[ExpressionAnswer]:
 
 def ask_re2j(rows: Sequence[tuple[str, Sequence[str]]]) -> list[ExpressionAnswer]:
     """Ask RE2/J about expressions, each with names."""
-    libs = kafka_libs()
-    classes = java_classes([_SOURCE], name="re2j", libs=libs)
+    libs_directory = kafka_libs()
+    class_directory = java_classes([_SOURCE], name="re2j", libs_directory=libs_directory)
     lines = ("\t".join(text.encode().hex() for text in (row[0], *row[1])) for row in rows)
     process = subprocess.run(
-        [tool("java", "RE2/J needs it"), "-cp", f"{classes}:{libs}/*", "Re2jJudge"],
+        [
+            tool("java", "RE2/J needs it"),
+            "-cp",
+            f"{class_directory}:{libs_directory}/*",
+            "Re2jJudge",
+        ],
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         text=True,
@@ -91,21 +96,24 @@ _MAY_BE_RANGE: Final = re.compile(r"-(?!c\]|[i)])")
 _OF_NAMES: Final = (*'abABckKsSſ09_-.éÉαΑßẞ\n x{}[&𝒜\\Q"\0', "\u212a")
 
 
-def draw_expressions(chance: Random, count: int) -> list[tuple[str, list[str]]]:
+def draw_expressions(random_source: Random, count: int) -> list[tuple[str, list[str]]]:
     """Expressions, about half of which RE2/J takes, and names for each."""
 
     def expression() -> str:
         while True:
-            length = chance.randint(1, chance.choice((3, 6, 12)))
+            length = random_source.randint(1, random_source.choice((3, 6, 12)))
             parts = [
-                chance.choice(_COMMON if chance.random() < 0.5 else _RARE) for _ in range(length)
+                random_source.choice(_COMMON if random_source.random() < 0.5 else _RARE)
+                for _ in range(length)
             ]
             text = "".join(parts)
             if _FOLDING.isdisjoint(parts) or not _MAY_BE_RANGE.search(text):
                 return text
 
     def name() -> str:
-        return "".join(chance.choice(_OF_NAMES) for _ in range(chance.choice((1, 1, 2, 3, 4))))
+        return "".join(
+            random_source.choice(_OF_NAMES) for _ in range(random_source.choice((1, 1, 2, 3, 4)))
+        )
 
     return [(expression(), sorted({"", *(name() for _ in range(12))})) for _ in range(count)]
 

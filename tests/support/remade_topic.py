@@ -55,18 +55,18 @@ def remade_topic(
     old_log = LogDriver(leader_epoch=old_epoch)
     old_log.append(plain(count=5))
     old_log.txn(0)
-    broker_2 = BrokerDir(path / "broker-2", 2)
-    broker_2.replica(old_log, topic_id=OLD)
-    broker_2.replica(old_log, "gone", topic_id=GONE)
+    second_broker_dir = BrokerDir(path / "broker-2", 2)
+    second_broker_dir.replica(old_log, topic_id=OLD)
+    second_broker_dir.replica(old_log, "gone", topic_id=GONE)
     new_log = LogDriver()
     new_log.append(plain())
-    new_log.txn(0, pid=8)
+    new_log.txn(0, producer_id=8)
     new_log.append(plain())
-    broker_1 = BrokerDir(path / "broker-1", 1)
-    broker_1.replica(new_log, topic_id=NEW)
-    broker_1.coordinator(
+    first_broker_dir = BrokerDir(path / "broker-1", 1)
+    first_broker_dir.replica(new_log, topic_id=NEW)
+    first_broker_dir.coordinator(
         move("Ongoing", ORDERS, TopicPartition("gone", 0), name="report"),
-        move("Empty", name="billing", pid=8),
+        move("Empty", name="billing", producer_id=8),
     )
     records_after = (topic("orders", NEW), partition(NEW))
     newer_records: tuple[bytes, ...]
@@ -74,8 +74,8 @@ def remade_topic(
         newer_records = (*_BEFORE[:2], *records_after, *(partition(NEW),) * 4)
     else:
         newer_records = (*_BEFORE, remove_topic(OLD), remove_topic(GONE), *records_after)
-    for broker, records in ((broker_1, newer_records), (broker_2, _BEFORE)):
-        copy_number = 1 if broker is broker_1 else 2
+    for broker, records in ((first_broker_dir, newer_records), (second_broker_dir, _BEFORE)):
+        copy_number = 1 if broker is first_broker_dir else 2
         if copy_number in copies:
             write_metadata_log(broker.path / StoredMetadata.FOLDER, records)
         if is_clean:

@@ -208,16 +208,16 @@ class ReplicaBench:
 
     def lead(self, broker_id: BrokerId, *, isr: tuple[BrokerId, ...] | None = None) -> None:
         """Make a broker the leader of a new epoch, optionally with another ISR."""
-        partition_before = self.partition
+        image_before = self.partition
         self.publish(
             self.image.with_partition(
                 TP,
                 msgspec.structs.replace(
-                    partition_before,
+                    image_before,
                     leader=broker_id,
-                    leader_epoch=LeaderEpoch(partition_before.leader_epoch + 1),
-                    partition_epoch=partition_before.partition_epoch + 1,
-                    isr=partition_before.isr if isr is None else isr,
+                    leader_epoch=LeaderEpoch(image_before.leader_epoch + 1),
+                    partition_epoch=image_before.partition_epoch + 1,
+                    isr=image_before.isr if isr is None else isr,
                 ),
             )
         )
@@ -250,15 +250,15 @@ class ReplicaBench:
         *,
         timeout_ms: int,
     ) -> Pending[Any]:
-        answer: Pending[Any] = Pending(self.tasks)
+        answer_future: Pending[Any] = Pending(self.tasks)
         self.sent.append((source, target, command))
 
         def fail() -> None:
-            answer.fail(PeerDisconnectedError("cut"))
+            answer_future.fail(PeerDisconnectedError("cut"))
 
         def give(reply: Any) -> None:
             self.tasks.run_soon(
-                fail if self.cut & {source, target} else lambda: answer.resolve(reply)
+                fail if self.cut & {source, target} else lambda: answer_future.resolve(reply)
             )
 
         def arrive() -> None:
@@ -267,8 +267,8 @@ class ReplicaBench:
                 return
             match command:
                 case ReplicaFetchCommand():
-                    reply = self.nodes[target].sessions.fetch(command)
-                    reply.on_done(lambda fetched: give(fetched.result()))
+                    reply_future = self.nodes[target].sessions.fetch(command)
+                    reply_future.on_done(lambda fetched: give(fetched.result()))
                 case ReplicaOffsetCommand():
                     give(self.nodes[target].sessions.list_offset(command))
                 case AlterPartitionCommand():
@@ -281,7 +281,7 @@ class ReplicaBench:
                     raise AssertionError(command)
 
         self.tasks.run_soon(arrive)
-        return answer
+        return answer_future
 
     def settle(self, *, seconds: int = 0) -> None:
         """Run all pending work, then let ``seconds`` pass."""

@@ -170,12 +170,12 @@ broker checks them.
 TOPICS = ("orders", "hidden", "missing")
 
 
-def topics(name: str, field: str = "partitions", **partition: Any) -> dict[str, Any]:
-    return {"name": name, field: [partition]}
+def topics(name: str, field_name: str = "partitions", **partition: Any) -> dict[str, Any]:
+    return {"name": name, field_name: [partition]}
 
 
-def per_topic(element: Callable[[str], Any]) -> list[Any]:
-    return [element(topic_name) for topic_name in TOPICS]
+def per_topic(make_element: Callable[[str], Any]) -> list[Any]:
+    return [make_element(topic_name) for topic_name in TOPICS]
 
 
 OFFSETS = per_topic(lambda name: topics(name, partition_index=0, committed_offset=1))

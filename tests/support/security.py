@@ -45,18 +45,18 @@ def acl(
     )
 
 
-def credentials(user: str = "alice", password: str = "secret") -> Credentials:
+def credentials(user_name: str = "alice", password: str = "secret") -> Credentials:
     """What the server knows of one user's password, for both mechanisms."""
     return {
-        (user, mechanism): credential_of(password, mechanism=mechanism, salt=SALT)
+        (user_name, mechanism): credential_of(password, mechanism=mechanism, salt=SALT)
         for mechanism in MECHANISM_BY_SASL_NAME.values()
     }
 
 
 def unsecured_token(claims: Any, *, header: Any = None, signature: str = "") -> str:
     """An unsecured JWS (RFC 7515, appendix A.5)."""
-    head, body = _part({"alg": "none"} if header is None else header), _part(claims)
-    return f"{head}.{body}.{signature}"
+    head_text, body = _part({"alg": "none"} if header is None else header), _part(claims)
+    return f"{head_text}.{body}.{signature}"
 
 
 def bearer(token: str, *, authorization_id: str = "") -> bytes:

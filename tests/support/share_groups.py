@@ -70,9 +70,9 @@ class ShareDriver:
             client_id="c",
             client_host="/h",
         )
-        refusal = self.protocol.check(command)
-        if refusal is not None:
-            return refusal
+        rejection = self.protocol.check(command)
+        if rejection is not None:
+            return rejection
         if epoch < 0:
             return self.take(self.protocol.leave(self.group, command, image=self.image))
         return self.take(

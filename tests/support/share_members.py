@@ -36,12 +36,12 @@ class ShareMember:
 
     async def initialize(self, *partitions: int, start: int = 0) -> None:
         """Initialise the state of share partitions, as the group coordinator does."""
-        commands = [
+        initialize_commands = [
             InitializeShareState(key=self.key(partition), state_epoch=0, start_offset=start)
             for partition in partitions or (0,)
         ]
-        for answer in self.api.broker.share_persister.initialize(commands):
-            assert (await answer).error == ErrorCode.none
+        for answer_future in self.api.broker.share_persister.initialize(initialize_commands):
+            assert (await answer_future).error == ErrorCode.none
 
     async def fetch(
         self,
@@ -120,9 +120,9 @@ class ShareMember:
         return read_back(request, await HANDLERS[request.api_key].handle(request))
 
 
-def task(work: Coroutine[Any, Any, str]) -> asyncio.Task[str]:
+def task(work_coroutine: Coroutine[Any, Any, str]) -> asyncio.Task[str]:
     """Run a coroutine as a task beside the test."""
-    return asyncio.ensure_future(work)  # noqa: TID251 - a client's
+    return asyncio.ensure_future(work_coroutine)  # noqa: TID251 - a client's
 
 
 def acquired_ranges(answer: Any, partition: int = 0) -> str:

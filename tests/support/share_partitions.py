@@ -61,8 +61,8 @@ def load_partition(
         batches.append(StateBatch(*bounds(offset_range), int(delivery_state), int(count)))
     partition = new_partition(rules)
     partition.start_loading()
-    answer = ShareState(key=KEY, state_epoch=7, start_offset=start, batches=tuple(batches))
-    assert not isinstance(partition.load(answer, -1, settings), Rejection)
+    share_state = ShareState(key=KEY, state_epoch=7, start_offset=start, batches=tuple(batches))
+    assert not isinstance(partition.load(share_state, -1, settings), Rejection)
     return partition
 
 
@@ -90,7 +90,7 @@ class PartitionMember:
         aborted: tuple[AbortedRange, ...] = (),
         now_ms: int = 0,
     ) -> AcquireResult | Rejection:
-        fetched = read(batches) if isinstance(batches, str) else batches
+        fetched_batches = read(batches) if isinstance(batches, str) else batches
         return self.partition.acquire(
             AcquireCommand(
                 member_id=self.name,
@@ -100,7 +100,7 @@ class PartitionMember:
                 fetch_offset=self.partition.next_fetch_offset()
                 if fetch_offset is None
                 else fetch_offset,
-                batches=fetched,
+                batches=fetched_batches,
                 aborted=aborted,
             ),
             self.settings,

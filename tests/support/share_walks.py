@@ -64,8 +64,8 @@ class Player:
         batches = tuple(
             StateBatch(*map(int, batch_text.split(":"))) for batch_text in arguments[6:]
         )
-        read = ShareState(key=KEY, start_offset=start, batches=batches)
-        letters = self.partition.load(read, -1, self.settings)
+        read_state = ShareState(key=KEY, start_offset=start, batches=batches)
+        letters = self.partition.load(read_state, -1, self.settings)
         assert not isinstance(letters, Rejection)
         self.letters: list[DeadLetter] = list(letters)
         self.writes: dict[int, int] = {}
@@ -75,10 +75,12 @@ class Player:
         member, strict, batch_size, record_limit, fetch_offset, aborted, *batches = arguments
         read_batches = []
         for batch_text in batches:
-            base, last_offset, producer, transactional, marker = map(int, batch_text.split(":"))
+            base_offset, last_offset, producer, transactional, marker = map(
+                int, batch_text.split(":")
+            )
             read_batches.append(
                 ReadBatch(
-                    base_offset=base,
+                    base_offset=base_offset,
                     last_offset=last_offset,
                     producer_id=producer,
                     is_transactional=bool(transactional),
@@ -103,8 +105,8 @@ class Player:
         if isinstance(acquired, Rejection):
             return f"!{acquired.error.name.upper()} {acquired.reason}"
         arguments = tuple(
-            f" {locked.first_offset}-{locked.last_offset}:{locked.delivery_count}"
-            for locked in acquired.ranges
+            f" {locked_range.first_offset}-{locked_range.last_offset}:{locked_range.delivery_count}"
+            for locked_range in acquired.ranges
         )
         return f"{acquired.count}{''.join(arguments)}"
 
@@ -138,12 +140,12 @@ class Player:
 
     def _answer(self, _: int, number: str, error: str) -> str:
         token = self.writes.pop(int(number))
-        outcome = self.partition.conclude(token, int(error), "text", self.now_ms)
-        self.letters += outcome.dead_letters
+        concluded_write = self.partition.conclude(token, int(error), "text", self.now_ms)
+        self.letters += concluded_write.dead_letters
         return _map(
             {
                 offset: f"{letter.delivery_count}:{letter.reason}"
-                for letter in outcome.dead_letters
+                for letter in concluded_write.dead_letters
                 for offset in range(letter.first_offset, letter.last_offset + 1)
             }
         )
@@ -166,11 +168,11 @@ class Player:
 
     def _state(self) -> str:
         partition = self.partition
-        head = (
+        head_text = (
             f"{partition.start_offset} {partition.end_offset} {partition.next_fetch_offset()} "
             f"{partition.delivery_complete_count} {partition.can_acquire(self.settings)} |".lower()
         )
-        return head + "".join(
+        return head_text + "".join(
             f" {offset}:{batch.state:d}:{batch.delivery_count}:{batch.member_id}:"
             + ("p" if batch.is_being_persisted else "")
             for batch in partition.in_flight_ranges()
@@ -244,12 +246,12 @@ class LineWalk:
         random = self.random
         kind = random.choice(["plain", "plain", "open", "open", "abort", "hole"])
         self.log_end += random.randint(1, 3) if kind == "hole" else 0
-        base, producer = self.log_end, random.randint(1, 2)
+        base_offset, producer = self.log_end, random.randint(1, 2)
         if kind == "abort" and producer in self.open:
-            self.aborted.append((producer, self.open.pop(producer), base))
+            self.aborted.append((producer, self.open.pop(producer), base_offset))
             marker = ReadBatch(
-                base_offset=base,
-                last_offset=base,
+                base_offset=base_offset,
+                last_offset=base_offset,
                 producer_id=producer,
                 is_transactional=True,
                 is_abort_marker=True,
@@ -260,9 +262,9 @@ class LineWalk:
         is_open = kind == "open"
         self.log_end += random.randint(1, 5)
         if is_open:
-            self.open.setdefault(producer, base)
+            self.open.setdefault(producer, base_offset)
         batch = ReadBatch(
-            base_offset=base,
+            base_offset=base_offset,
             last_offset=self.log_end - 1,
             producer_id=producer if is_open else -1,
             is_transactional=is_open,
@@ -282,22 +284,22 @@ class LineWalk:
             return ""
         if fetch_offset < self.log_start:
             return f"lso 0 {self.log_start}"
-        fetched = [batch for batch in self.log if batch.last_offset >= fetch_offset][
+        fetched_batches = [batch for batch in self.log if batch.last_offset >= fetch_offset][
             : random.randint(1, 5)
         ]
-        if not fetched:
+        if not fetched_batches:
             return ""
         aborted = [
             f"{producer}:{first_offset}"
             for producer, first_offset, last_offset in self.aborted
-            if last_offset >= fetch_offset and first_offset <= fetched[-1].last_offset
+            if last_offset >= fetch_offset and first_offset <= fetched_batches[-1].last_offset
         ]
         max_records = random.choice([0, *range(1, 10)])
         numbers = [random.randint(0, 1), random.randint(1, 9), max_records, fetch_offset]
         batches = [
             f"{batch.base_offset}:{batch.last_offset}:{batch.producer_id}:{batch.is_transactional:d}:"
             f"{batch.is_abort_marker:d}"
-            for batch in fetched
+            for batch in fetched_batches
         ]
         member = random.choice("ab")
         return " ".join(
@@ -385,9 +387,13 @@ def play_walks(seeds: Sequence[int]) -> list[tuple[str, str]]:
 
 def ask_kafka(lines: Sequence[str]) -> list[str]:
     """The answers of Kafka's SharePartition to the lines."""
-    libs = kafka_libs()
-    classes = java_classes([_SOURCE], name="share", libs=libs)
-    command = [tool("java", "SharePartition needs it"), "-cp", f"{classes}:{libs}/*"]
+    libs_directory = kafka_libs()
+    class_directory = java_classes([_SOURCE], name="share", libs_directory=libs_directory)
+    command = [
+        tool("java", "SharePartition needs it"),
+        "-cp",
+        f"{class_directory}:{libs_directory}/*",
+    ]
     process = subprocess.run(
         [*command, "kafka.server.share.ShareJudge"],
         input="".join(f"{line}\n" for line in lines),

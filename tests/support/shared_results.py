@@ -59,8 +59,8 @@ def make_once(name: str, make: Callable[[], Made]) -> Made:
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # others that ask meanwhile wait
         if path.exists():
-            stored_result: Made = pickle.loads(path.read_bytes())
-            return stored_result
+            stored_made: Made = pickle.loads(path.read_bytes())
+            return stored_made
         value = make()
         path.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
     return value

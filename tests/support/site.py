@@ -28,7 +28,7 @@ def built_site() -> Path:
     packages = [Path(*package.__path__) for package in (txnsim, txnsim_lab)]
     files = [file for package in packages for file in package.rglob("*")]
     sources = [file for file in files if file.suffix in _SOURCES] + [*directory().rglob("*.yaml")]
-    target = CACHE / f"site-{digest_of(sorted(sources))}"
+    target_path = CACHE / f"site-{digest_of(sorted(sources))}"
 
     def make(folder: Path) -> None:
         for old_path in CACHE.glob("site-*"):
@@ -36,17 +36,17 @@ def built_site() -> Path:
                 shutil.rmtree(old_path)
         building.build(folder, parts_folder=_parts())
 
-    return make_once(target, make, lock=CACHE / "site.lock")
+    return make_once(target_path, make, lock_file=CACHE / "site.lock")
 
 
 def _parts() -> Path:
     parts_digest = digest_of([Path(building.__file__).with_name("parts.toml")])
     return make_once(
-        CACHE / f"site-parts-{parts_digest}", building.fetch, lock=CACHE / "site-parts.lock"
+        CACHE / f"site-parts-{parts_digest}", building.fetch, lock_file=CACHE / "site-parts.lock"
     )
 
 
-def run_python_in_site(site: Path, folder: Path, program: str, inputs: object) -> Any:
+def run_python_in_site(site_folder: Path, folder: Path, program: str, inputs: object) -> Any:
     """Run a Python program in the site's WebAssembly. It gets ``inputs`` as JSON, and its
     ``answer`` is returned.
 
@@ -58,9 +58,9 @@ def run_python_in_site(site: Path, folder: Path, program: str, inputs: object) -
     """
     folder.mkdir()
     for file_name in ("pyodide.mjs", "pyodide.asm.mjs", "site_worker.js"):
-        shutil.copy(site / file_name, folder / file_name)
+        shutil.copy(site_folder / file_name, folder / file_name)
     for file_name, packed_name in building.PACKED.items():
-        (folder / file_name).write_bytes(gzip.decompress((site / packed_name).read_bytes()))
+        (folder / file_name).write_bytes(gzip.decompress((site_folder / packed_name).read_bytes()))
     process = subprocess.run(
         ["node", str(_PROGRAM), str(folder)],
         input=json.dumps({"program": program, "given": inputs}),

@@ -32,30 +32,35 @@ def busy_log(*, transaction_count: int = 40) -> LogDriver:
     driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=1_200, index_interval_bytes=200))
     sequences: dict[int, int] = defaultdict(int)
     for transaction_number in range(transaction_count):
-        pid = 7 + transaction_number % 3
-        driver.txn(sequences[pid], count=2, pid=pid, timestamp=driver.now + transaction_number)
-        sequences[pid] += 2
+        producer_id = 7 + transaction_number % 3
+        driver.txn(
+            sequences[producer_id],
+            count=2,
+            producer_id=producer_id,
+            timestamp=driver.now + transaction_number,
+        )
+        sequences[producer_id] += 2
         if transaction_number % 5 == 4:
             driver.append(plain(timestamp=driver.now + transaction_number))
         if transaction_number % 2:
-            driver.end(committed=transaction_number % 4 == 1, pid=pid)
+            driver.end(committed=transaction_number % 4 == 1, producer_id=producer_id)
         if transaction_number == transaction_count // 2:
             driver.log.become_leader(3)
     return driver
 
 
-def write_log_dir(log_dir: Path, broker: int, drivers: dict[str, LogDriver]) -> None:
+def write_log_dir(log_dir: Path, broker: int, driver_by_name: dict[str, LogDriver]) -> None:
     """A log directory of a broker that stopped in order, with these replicas."""
     log_dir.mkdir(parents=True, exist_ok=True)
-    for file_name, driver in drivers.items():
+    for file_name, driver in driver_by_name.items():
         write_partition(log_dir / file_name, driver.log, topic_id=uuid.UUID(int=1))
-    ends = {
+    end_by_partition = {
         topic_partition: driver.log.log_end_offset
-        for driver_name, driver in drivers.items()
+        for driver_name, driver in driver_by_name.items()
         if (topic_partition := names.topic_partition_of(driver_name)) is not None
     }
     for file_name in (names.FileName.HIGH_WATERMARKS, names.FileName.RECOVERY_POINTS):
-        (log_dir / file_name).write_text(encode_offsets(ends))
+        (log_dir / file_name).write_text(encode_offsets(end_by_partition))
     (log_dir / names.FileName.CLEAN_SHUTDOWN).write_text(CLEAN)
     (log_dir / names.FileName.META_PROPERTIES).write_text(
         f"version=1\ncluster.id=here\nnode.id={broker}\n"

@@ -30,55 +30,55 @@ def shared_classes() -> Path:
     is empty.
     """
     directory = CACHE / "spark" / "classes"
-    archive = directory / f"{_digest()}.jsa"
+    archive_file = directory / f"{_digest()}.jsa"
     with hold_lock(CACHE / "spark-classes.lock"):
-        if not archive.is_file():
+        if not archive_file.is_file():
             directory.mkdir(parents=True, exist_ok=True)
             partial_file = directory / f"partial-{os.getpid()}.jsa"
             command = [sys.executable, "-m", "tests.support.spark_classes", str(partial_file)]
             subprocess.run(command, check=True, capture_output=True)
             partial_file.touch()
-            partial_file.rename(archive)
-    return archive
+            partial_file.rename(archive_file)
+    return archive_file
 
 
-def reading(archive: Path) -> str:
+def reading(archive_file: Path) -> str:
     """JVM options that use the archive. Logging is off, as Java would print complaints about it
     among a program's output.
     """
-    return f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:disable"
+    return f"-XX:SharedArchiveFile={archive_file} -Xshare:auto -Xlog:disable"
 
 
 def _digest() -> str:
     """A digest of what the archive depends on: Java, Spark's jars, and this file."""
-    java = Path(shutil.which("java") or "").resolve()
-    facts = (java, pyspark.__path__, pyspark.__version__, java.stat().st_mtime)
+    java_program = Path(shutil.which("java") or "").resolve()
+    facts = (java_program, pyspark.__path__, pyspark.__version__, java_program.stat().st_mtime)
     return hashlib.sha256(repr(facts).encode() + Path(__file__).read_bytes()).hexdigest()[:12]
 
 
-def _use_spark(archive: Path, scratch: Path) -> None:
+def _use_spark(archive_file: Path, scratch_folder: Path) -> None:
     """Run a JVM that loads what tests load: SQL, Parquet, JSON, Python, a stream."""
     options = f"{SHORT_SESSION_CONFIG['spark.driver.defaultJavaOptions']} -Xlog:disable"
     spark = spark_session(
         "local[2]",
         config={
             "spark.driver.memory": "1g",
-            "spark.driver.defaultJavaOptions": f"{options} -XX:ArchiveClassesAtExit={archive}",
+            "spark.driver.defaultJavaOptions": f"{options} -XX:ArchiveClassesAtExit={archive_file}",
         },
     )
-    trace = scratch / "trace.jsonl"
-    trace.write_text(_LINE, "utf-8")
-    with traces_as_views(spark, [str(trace)]):
+    trace_file = scratch_folder / "trace.jsonl"
+    trace_file.write_text(_LINE, "utf-8")
+    with traces_as_views(spark, [str(trace_file)]):
         spark.sql("SELECT run, count(*) FROM trace_events GROUP BY run ORDER BY run").collect()
     rows = spark.createDataFrame([(1, "a")], "number int, name string")
-    rows.mapInArrow(lambda batches: batches, rows.schema).write.parquet(f"{scratch}/rows")
+    rows.mapInArrow(lambda batches: batches, rows.schema).write.parquet(f"{scratch_folder}/rows")
     query = (
         spark.readStream.schema(rows.schema)
-        .parquet(f"{scratch}/rows")
+        .parquet(f"{scratch_folder}/rows")
         .writeStream.format("parquet")
-        .option("checkpointLocation", f"{scratch}/checkpoint")
+        .option("checkpointLocation", f"{scratch_folder}/checkpoint")
         .trigger(availableNow=True)
-        .start(f"{scratch}/copied")
+        .start(f"{scratch_folder}/copied")
     )
     query.awaitTermination()
     gateway: Any = spark.sparkContext._gateway

@@ -36,15 +36,15 @@ def delta_jars() -> Path:
 
 
 def _jars(jar_name: str) -> Path:
-    def check(jars: Path) -> None:
-        jar_names = sorted(jar.name for jar in jars.glob("*.jar"))
+    def check(jar_directory: Path) -> None:
+        jar_names = sorted(jar_file.name for jar_file in jar_directory.glob("*.jar"))
         if len(jar_names) != _JARS[jar_name]:
             raise ApacheKafkaError(f"expected {_JARS[jar_name]} jars, Maven copied {jar_names}")
 
-    pom = _POMS / f"spark-{jar_name}" / "pom.xml"
+    pom_file = _POMS / f"spark-{jar_name}" / "pom.xml"
     transitive_option = "-DexcludeTransitive=true"
     return cached_jars(
-        pom,
+        pom_file,
         "spark",
         jar_name,
         transitive_option,

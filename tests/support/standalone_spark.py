@@ -119,7 +119,7 @@ class StandaloneSpark(ManagedResource):
         }
 
     def submit(
-        self, script: Path, *args: str, config: Mapping[str, str] | None = None
+        self, script_file: Path, *args: str, config: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """``spark-submit`` of a script to this master."""
         settings = [
@@ -127,7 +127,7 @@ class StandaloneSpark(ManagedResource):
         ]
         program = [str(_home() / "bin" / "spark-submit"), "--master", self.url]
         defaults = ("--properties-file", str(self._defaults))
-        return self.run(*program, *defaults, *settings, str(script), *args)
+        return self.run(*program, *defaults, *settings, str(script_file), *args)
 
     def begin(self, *command: str) -> subprocess.Popen[str]:
         """Start a command with our environment, without waiting for its end."""
@@ -204,10 +204,10 @@ class StandaloneSpark(ManagedResource):
 
     def _spawn_worker(self, number: int) -> subprocess.Popen[bytes]:
         (port,) = free_ports(1)
-        work = self._directory / f"worker-{number}"
+        work_folder = self._directory / f"worker-{number}"
         return self._spawn_process(
             "org.apache.spark.deploy.worker.Worker",
-            *("--host", HOST, "--webui-port", str(port), "--work-dir", str(work)),
+            *("--host", HOST, "--webui-port", str(port), "--work-dir", str(work_folder)),
             *("--cores", "1", "--memory", WORKER_MEMORY, self.url),
         )
 
@@ -253,5 +253,5 @@ class StandaloneSpark(ManagedResource):
 
 
 def _home() -> Path:
-    (folder,) = pyspark.__path__
-    return Path(folder)
+    (folder_path,) = pyspark.__path__
+    return Path(folder_path)

@@ -74,7 +74,7 @@ class StoreServer(ManagedResource):
     @property
     def settings(self) -> tuple[str, ...]:
         """Options for a command that does not start Spark."""
-        return tuple(f"--spark-conf={setting}" for setting in self.hadoop)
+        return tuple(f"--spark-conf={setting_text}" for setting_text in self.hadoop)
 
     @property
     def hadoop(self) -> tuple[str, ...]:

@@ -45,10 +45,12 @@ def small(steps: Steps, **head: Any) -> Scenario:
 
 
 def play_steps(
-    steps: Steps, *, run_name: str = "V-", take: str = "armed", **head: Any
+    steps: Steps, *, run_name: str = "V-", take_name: str = "armed", **head: Any
 ) -> RunResult:
     """Play a scenario of these steps in virtual time."""
-    return run_in_virtual_time(ScenarioRun(scenario=small(steps, **head), run=run_name, take=take))
+    return run_in_virtual_time(
+        ScenarioRun(scenario=small(steps, **head), run=run_name, take=take_name)
+    )
 
 
 def observations_of(result: RunResult, observation_class: type[Seen]) -> list[Any]:

@@ -95,9 +95,9 @@ class StreamsDriver:
     def send(self, member_id: str, epoch: int, **request_fields: Any) -> StreamsReply | Rejection:
         """Send a heartbeat. By default each member is in a process of its own."""
         command = heartbeat(member_id, epoch, **request_fields)
-        refusal = self.protocol.check(command)
-        if refusal is not None:
-            return refusal
+        rejection = self.protocol.check(command)
+        if rejection is not None:
+            return rejection
         group = self.group
         if epoch < 0:
             return self.take(group, self.protocol.leave(group, command))
@@ -196,7 +196,11 @@ def heartbeat(
             "client_tags": {},
         }
     if owned is not None:
-        base |= {"active": owned.active, "standby": owned.standby, "warmup": owned.warmup}
+        base |= {
+            "active": owned.active,
+            "standby": owned.standby,
+            "warmup": owned.warmup,
+        }
     return StreamsHeartbeat(
         **{
             "group_id": GROUP,

@@ -116,9 +116,9 @@ def _docstrings(struct: type[msgspec.Struct]) -> dict[str, str]:
     for base in reversed(struct.__mro__):
         if base in (object, msgspec.Struct, msgspec.Struct.__base__):
             continue
-        tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
+        module_tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
         field_name = ""
-        for node in tree.body[0].body:  # type: ignore[attr-defined]  # a class has a body
+        for node in module_tree.body[0].body:  # type: ignore[attr-defined]  # a class has a body
             match node:
                 case ast.AnnAssign(target=ast.Name(id=field_name)):
                     pass

@@ -98,10 +98,10 @@ def _questions(taught_lesson: Lesson) -> Iterator[str]:
     right_answers = answers(taught_lesson)
     for number, lesson_part in enumerate(taught_lesson.parts):
         if lesson_part.ask:
-            answer = right_answers[number]
-            lines = [f"**{lesson_part.ask}** {_sentence(lesson_part.choices[answer])}"]
+            answer_text = right_answers[number]
+            lines = [f"**{lesson_part.ask}** {_sentence(lesson_part.choices[answer_text])}"]
             for wrong_action, explanation in lesson_part.mistakes.items():
-                if wrong_action != answer:
+                if wrong_action != answer_text:
                     lines.append(f"- “{lesson_part.choices[wrong_action]}”: {explanation.strip()}")
             yield "\n".join([lines[0], "", *lines[1:]]).strip()
         if lesson_part.goal:

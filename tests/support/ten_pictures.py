@@ -53,8 +53,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """Fact of the run -> its value, on which the text rests."""
 
 
-def _z01(run_name: str, take: str = "armed") -> StoryRun:
-    return StoryRun(scenario="z01", run=run_name, take=take)
+def _z01(run_name: str, take_name: str = "armed") -> StoryRun:
+    return StoryRun(scenario="z01", run=run_name, take=take_name)
 
 
 PICTURES: Final = (
@@ -221,19 +221,23 @@ DEFS: Final = (
 
 def svg(picture: Picture) -> str:
     """The SVG of one picture."""
-    run = run_of(picture.name)
-    state = state_at(run.events, run.nodes, level=run.level)
+    recording = run_of(picture.name)
+    state = state_at(recording.events, recording.nodes, level=recording.level)
     body: list[str] = []
     y = 58
     for name, entry in sorted(state.transactions.items()):
         if entry["partitions"] or entry["state"] != "Empty" or entry["epoch"] > 0:
             y = _coordinator(body, y, state, name, entry)
-    for tp in picture.tape:
-        y = _partition(body, y, run, state, tp)
+    for partition_name in picture.tape:
+        y = _partition(body, y, recording, state, partition_name)
     for group, offset in sorted(state.offsets.items()):
         body.append(_text(LEFT, y + 16, f"{group}: position {offset}, pending"))
         y += 28
-    sentences = [sentence for sentence in story(run.events, run.nodes) if not sentence.is_narrated]
+    sentences = [
+        sentence
+        for sentence in story(recording.events, recording.nodes)
+        if not sentence.is_narrated
+    ]
     body.append(_text(LEFT, y + 12, "What happened last", "b"))
     y += 20
     for sentence in sentences[-HAPPENED:]:
@@ -241,7 +245,7 @@ def svg(picture: Picture) -> str:
             y += 17
             body.append(_text(LEFT, y, line, "small"))
     height = y + 20
-    head = (
+    head_text = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img"'
         f' aria-labelledby="t d">\n<title id="t">{escape(picture.title)}</title>\n<desc id="d">{escape(picture.text)}</desc>\n'
         f"<style>{STYLE}</style>\n{DEFS}\n"
@@ -250,7 +254,7 @@ def svg(picture: Picture) -> str:
     title = (
         f'<text x="{LEFT}" y="34" class="b" style="font-size:18px">{escape(picture.title)}</text>'
     )
-    return head + "\n".join([title, *body]) + "\n</svg>\n"
+    return head_text + "\n".join([title, *body]) + "\n</svg>\n"
 
 
 def _coordinator(
@@ -273,9 +277,11 @@ def _coordinator(
     return y + height + 18
 
 
-def _partition(body: list[str], y: int, recording: Recording, state: TraceState, tp: str) -> int:
-    body.append(_text(LEFT, y + 14, f"The partition believes: {tp}", "b"))
-    cells = list(_cells(recording, state, tp))
+def _partition(
+    body: list[str], y: int, recording: Recording, state: TraceState, partition_name: str
+) -> int:
+    body.append(_text(LEFT, y + 14, f"The partition believes: {partition_name}", "b"))
+    cells = list(_cells(recording, state, partition_name))
     top = y + 42
     for n, (offset, kind, label, detail) in enumerate(cells):
         x = LEFT + n * CELL
@@ -285,36 +291,41 @@ def _partition(body: list[str], y: int, recording: Recording, state: TraceState,
             body.append(f'<rect class="label" x="{x + 5}" y="{top + 8}" width="{CELL - 14}" height="38" rx="3"/>')  # fmt: skip
         body.append(_text(x + CELL // 2 - 2, top + 24, label, is_centred=True))
         body.append(_text(x + CELL // 2 - 2, top + 42, detail, "small", is_centred=True))
-    stable_offset = int(fact(recording, f"lso {tp}"))
+    stable_offset = int(fact(recording, f"lso {partition_name}"))
     cells_below = sum(offset < stable_offset for offset, *_ in cells)
     x = LEFT + cells_below * CELL - 2
     body.append(f'<line class="lso" x1="{x}" y1="{top - 4}" x2="{x}" y2="{top + 66}"/>')
-    got_offsets, withheld_count = fact(recording, f"gets {tp}"), fact(recording, f"withheld {tp}")
+    got_offsets, withheld_count = (
+        fact(recording, f"gets {partition_name}"),
+        fact(recording, f"withheld {partition_name}"),
+    )
     body.append(_text(max(x, LEFT), top + 82, f"last stable offset {stable_offset}", "small"))
     summary = f"Consumers get {f'offsets {got_offsets}' if got_offsets != 'nothing' else 'nothing'}; {withheld_count} withheld."
     body.append(
         _text(
             LEFT,
             top + 104,
-            f"{summary} Readers are held back by: {fact(recording, f'cause {tp}')}.",
+            f"{summary} Readers are held back by: {fact(recording, f'cause {partition_name}')}.",
         )
     )
     return top + 128
 
 
-def _cells(recording: Recording, state: TraceState, tp: str) -> Iterator[tuple[int, str, str, str]]:
+def _cells(
+    recording: Recording, state: TraceState, partition_name: str
+) -> Iterator[tuple[int, str, str, str]]:
     """Offset, kind and two words of each record and marker, in order."""
-    log = state.logs[tp]
+    log = state.logs[partition_name]
     payloads = [
         event.d for event in recording.events if event.k in ("log.append", "marker.written")
     ]
     data_by_offset = {
         payload_data.get("base", payload_data.get("offset")): payload_data
         for payload_data in payloads
-        if isinstance(payload_data, Mapping) and payload_data["tp"] == tp
+        if isinstance(payload_data, Mapping) and payload_data["tp"] == partition_name
     }
     markers = {offset: data for offset, data in data_by_offset.items() if "committed" in data}
-    is_hanging = fact(recording, f"cause {tp}") == "hanging transaction"
+    is_hanging = fact(recording, f"cause {partition_name}") == "hanging transaction"
     for base_offset, data in sorted(data_by_offset.items()):
         if base_offset in markers:
             yield (

@@ -88,8 +88,8 @@ def _entries(transactions: dict[str, dict[str, Any]], trace_level: TraceLevel) -
 
 def _logs(state: TraceState, trace_level: TraceLevel, *, is_told: bool) -> dict[str, Any]:
     logs = {}
-    for tp, log in state.logs.items():
-        if tp.startswith(INTERNAL):
+    for partition_name, log in state.logs.items():
+        if partition_name.startswith(INTERNAL):
             continue
         comparable: dict[str, Any] = dict(log)
         if trace_level is TraceLevel.BRIEF:
@@ -101,7 +101,7 @@ def _logs(state: TraceState, trace_level: TraceLevel, *, is_told: bool) -> dict[
             for pid, producer in log["producers"].items()
             if producer["first"] >= 0
         }
-        logs[tp] = comparable
+        logs[partition_name] = comparable
     return logs
 
 

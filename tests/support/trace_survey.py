@@ -51,9 +51,9 @@ SPELLINGS: Final = {
 
 def scenario_runs(scenarios: Iterable[Scenario]) -> Iterator[ScenarioRun]:
     for scenario in scenarios:
-        for run in scenario.runs:
-            for take in scenario.takes:
-                yield ScenarioRun(scenario=scenario, run=run, take=take)
+        for run_name in scenario.runs:
+            for take_name in scenario.takes:
+                yield ScenarioRun(scenario=scenario, run=run_name, take=take_name)
 
 
 def main_runs(scenarios: Iterable[Scenario]) -> Iterator[ScenarioRun]:
@@ -61,8 +61,8 @@ def main_runs(scenarios: Iterable[Scenario]) -> Iterator[ScenarioRun]:
     take changes is the same in every run.
     """
     for scenario_run in scenario_runs(scenarios):
-        runs, takes = scenario_run.scenario.runs, scenario_run.scenario.takes
-        if scenario_run.run == next(iter(runs)) or scenario_run.take == takes[0]:
+        run_by_name, takes = scenario_run.scenario.runs, scenario_run.scenario.takes
+        if scenario_run.run == next(iter(run_by_name)) or scenario_run.take == takes[0]:
             yield scenario_run
 
 
@@ -80,12 +80,12 @@ def events_of(trace: bytes) -> tuple[list[str], list[Event]]:
     return nodes, [decoder.decode(line) for line in lines[:-1]]
 
 
-def is_root(event: Event, node: str) -> bool:
+def is_root(event: Event, node_name: str) -> bool:
     """Whether an event at this node may have no cause."""
     if event.k == "msg.recv":
         return not data(event).get("response") and str(data(event)["peer"]).startswith("client/")
     if event.k == "msg.send":
-        return not data(event).get("response") and node.startswith("client/")
+        return not data(event).get("response") and node_name.startswith("client/")
     return event.k in ROOTS
 
 
@@ -96,11 +96,11 @@ def data(event: Event) -> dict[str, Any]:
 
 def chain(events: Sequence[Event], event: Event) -> list[Event]:
     """The event and its chain of main causes, up to an event without a cause."""
-    links = [event]
+    link_events = [event]
     while event.p:
         event = events[event.p[0] - events[0].i]
-        links.append(event)
-    return links
+        link_events.append(event)
+    return link_events
 
 
 class Survey:
@@ -131,28 +131,28 @@ class Survey:
                 self.orphans[_name(event)] += 1
                 self.examples.setdefault(_name(event), f"{name}: {event.i} at {nodes[event.n]}")
             if event.k in WALKED_BACK:
-                end = chain(events, event)[-1]
-                if is_root(end, nodes[end.n]):
-                    self.roots[f"{event.k} <- {_name(end)}"] += 1
+                end_event = chain(events, event)[-1]
+                if is_root(end_event, nodes[end_event.n]):
+                    self.roots[f"{event.k} <- {_name(end_event)}"] += 1
                 else:
-                    self.strays[f"{event.k} <- {_name(end)}"] += 1
+                    self.strays[f"{event.k} <- {_name(end_event)}"] += 1
             if event.k in RULED and data(event).get("rule") not in rules():
                 self.unruled[f"{event.k} {data(event).get('rule')}"] += 1
-            for field, spelling in SPELLINGS.items():
-                value = data(event).get(field)
+            for field_name, spelling in SPELLINGS.items():
+                value = data(event).get(field_name)
                 if value is not None and not spelling.fullmatch(str(value)):
-                    self.misspelt[f"{event.k}.{field} {value!r}"] += 1
-            for field in KINDS[event.k].fields - data(event).keys():
-                self.without[f"{event.k}.{field}"] += 1
+                    self.misspelt[f"{event.k}.{field_name} {value!r}"] += 1
+            for field_name in KINDS[event.k].fields - data(event).keys():
+                self.without[f"{event.k}.{field_name}"] += 1
             if not event.tx:
                 self.without[f"{event.k}.tx"] += 1
 
     def report(self) -> str:
         """The counts as text."""
-        total = sum(self.kinds.values())
+        total_count = sum(self.kinds.values())
         orphan_count = sum(self.orphans.values())
         seen_kinds = {name.partition(" ")[0] for name in self.kinds}
-        lines = [f"{self.runs} runs, {total} events, {orphan_count} without a cause"]
+        lines = [f"{self.runs} runs, {total_count} events, {orphan_count} without a cause"]
         lines += [
             f"  {count:7} of {self.kinds[kind]:7} ({count / self.kinds[kind]:4.0%}) {kind}"
             f"   e.g. {self.examples[kind]}"
@@ -172,8 +172,8 @@ class Survey:
         return "\n".join(lines)
 
 
-def _kind(field: str) -> str:
-    return field.rpartition(".")[0]
+def _kind(field_name: str) -> str:
+    return field_name.rpartition(".")[0]
 
 
 def _name(event: Event) -> str:

@@ -14,22 +14,24 @@ from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 def trace_of_run(
     name: str = "z01",
     run_name: str = "V-",
-    take: str = "armed",
+    take_name: str = "armed",
     trace_level: TraceLevel = TraceLevel.BRIEF,
 ) -> bytes:
     """The trace of a run as the bytes of its file."""
-    scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run_name, take=take)
+    scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run_name, take=take_name)
     return run_in_virtual_time(scenario_run, trace_level=trace_level).trace
 
 
 def recording_of_run(
     name: str = "z01",
     run_name: str = "V-",
-    take: str = "armed",
+    take_name: str = "armed",
     trace_level: TraceLevel = TraceLevel.BRIEF,
 ) -> Recording:
     """The recording of a run, read from its trace."""
-    return Recording.from_lines(name, trace_of_run(name, run_name, take, trace_level).splitlines())
+    return Recording.from_lines(
+        name, trace_of_run(name, run_name, take_name, trace_level).splitlines()
+    )
 
 
 def hung_at(recording: Recording) -> int:

@@ -31,12 +31,12 @@ WITHOUT_PARTITIONS: Final = frozenset(
 def entry(
     state: TransactionState = TransactionState.EMPTY,
     *,
-    pid: int = 7,
+    producer_id: int = 7,
     epoch: int = 5,
     last_epoch: int = -1,
-    prev_pid: int | None = None,
-    next_pid: int = -1,
-    pending: TransactionState | None = None,
+    previous_producer_id: int | None = None,
+    next_producer_id: int = -1,
+    pending_state: TransactionState | None = None,
     partitions: frozenset[TopicPartition] | None = None,
     start_ms: int | None = None,
     update_ms: int = NOW_MS - 500,
@@ -51,9 +51,11 @@ def entry(
         start_ms = -1 if state in NEVER_STARTED else NOW_MS - 1_000
     return TxnMetadata(
         transactional_id=TID,
-        producer_id=ProducerId(pid),
-        prev_producer_id=ProducerId(pid if prev_pid is None else prev_pid),
-        next_producer_id=ProducerId(next_pid),
+        producer_id=ProducerId(producer_id),
+        prev_producer_id=ProducerId(
+            producer_id if previous_producer_id is None else previous_producer_id
+        ),
+        next_producer_id=ProducerId(next_producer_id),
         producer_epoch=ProducerEpoch(epoch),
         last_producer_epoch=ProducerEpoch(last_epoch),
         txn_timeout_ms=timeout_ms,
@@ -62,7 +64,7 @@ def entry(
         start_timestamp_ms=start_ms,
         last_update_timestamp_ms=update_ms,
         client_version=client_version,
-        pending_state=pending,
+        pending_state=pending_state,
         has_failed_epoch_fence=has_failed_fence,
     )
 
@@ -70,4 +72,4 @@ def entry(
 def rows(table_name: str) -> list[list[str]]:
     """The rows of a text table: cells between bars, blank lines and the heading left out."""
     lines = [line for line in table_name.strip().splitlines() if line.strip()]
-    return [[cell.strip() for cell in line.split("|")] for line in lines[1:]]
+    return [[cell_text.strip() for cell_text in line.split("|")] for line in lines[1:]]

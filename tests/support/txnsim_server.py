@@ -33,8 +33,8 @@ class TxnsimServerError(Exception):
 
 def installed_txnsim() -> Path:
     """The command beside this interpreter, else the one of the repository's environment."""
-    sibling = Path(sys.executable).with_name("txnsim")
-    return sibling if sibling.exists() else _REPOSITORY / ".venv" / "bin" / "txnsim"
+    sibling_path = Path(sys.executable).with_name("txnsim")
+    return sibling_path if sibling_path.exists() else _REPOSITORY / ".venv" / "bin" / "txnsim"
 
 
 class TxnsimServer(ManagedResource):
@@ -197,12 +197,12 @@ class TxnsimServer(ManagedResource):
             except subprocess.TimeoutExpired:
                 if not self._has_taken(_START_TIMEOUT_S, begun_s):
                     continue
-                problem = f"not ready in {_START_TIMEOUT_S:.0f} s"
+                problem_text = f"not ready in {_START_TIMEOUT_S:.0f} s"
             else:
-                problem = f"exited with {code}"
+                problem_text = f"exited with {code}"
             output = self.log_tail()
             self.stop(expects_clean_end=False)
-            raise TxnsimServerError(f"txnsim serve {problem}:\n{output}")
+            raise TxnsimServerError(f"txnsim serve {problem_text}:\n{output}")
 
     def _has_taken(self, limit_s: float, begun_s: float) -> bool:
         """Whether the server has taken longer than a limit, without its waits for a processor."""

@@ -16,11 +16,11 @@ EVERYTHING: Final = IsolationLevel.READ_UNCOMMITTED
 
 
 async def until(
-    condition: Callable[[], bool | Awaitable[bool]], expectation: str, *, seconds: int = 120
+    is_met: Callable[[], bool | Awaitable[bool]], expectation: str, *, seconds: int = 120
 ) -> None:
     """Wait for a condition. Two minutes are longer than any takes."""
     for _ in range(seconds * 10):
-        answer = condition()
+        answer = is_met()
         if await answer if inspect.isawaitable(answer) else answer:
             return
         await asyncio.sleep(0.1)

@@ -36,12 +36,12 @@ def within(
 ) -> Callable[[Callable[..., Awaitable[object]]], Callable[..., None]]:
     """Let ``run`` play the test, with ``run_arguments``; pytest gives its other arguments."""
 
-    def decorate(test: Callable[..., Awaitable[object]]) -> Callable[..., None]:
-        @functools.wraps(test)
+    def decorate(run_test: Callable[..., Awaitable[object]]) -> Callable[..., None]:
+        @functools.wraps(run_test)
         def play_test(**arguments: Any) -> None:
-            run(lambda *benches: test(*benches, **arguments), **run_arguments)
+            run(lambda *benches: run_test(*benches, **arguments), **run_arguments)
 
-        first_parameter, *other_parameters = inspect.signature(test).parameters.values()
+        first_parameter, *other_parameters = inspect.signature(run_test).parameters.values()
         if first_parameter.kind is first_parameter.POSITIONAL_ONLY:
             other_parameters = [
                 parameter

@@ -142,10 +142,12 @@ class ZookeeperKafka(ManagedResource):
                 for property_name, property_value in properties.items()
             )
         )
-        libs = kafka_libs(version)
-        java, *_ = java_command(libs)
+        libs_directory = kafka_libs(version)
+        java, *_ = java_command(libs_directory)
         # In front: these releases bring a second logger along, which writes nothing.
-        class_path = os.pathsep.join((*map(str, libs.glob("slf4j-simple-*.jar")), f"{libs}/*"))
+        class_path = os.pathsep.join(
+            (*map(str, libs_directory.glob("slf4j-simple-*.jar")), f"{libs_directory}/*")
+        )
         options = (*self._jvm_options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
         command = [java, *options, "-cp", class_path, main_class, str(config)]
         with (self._home / f"{name}.log").open("wb") as log:

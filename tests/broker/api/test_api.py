@@ -312,8 +312,11 @@ async def test_the_schema_is_that_of_the_answer(api: Api) -> None:
 
 def test_a_result_tells_its_error_and_why() -> None:
     assert error_fields(None) == {"error_code": ErrorCode.none, "error_message": None}
-    refusal = Rejection(error=ErrorCode.invalid_request, reason="")
-    assert error_fields(refusal) == {"error_code": ErrorCode.invalid_request, "error_message": None}
+    rejection = Rejection(error=ErrorCode.invalid_request, reason="")
+    assert error_fields(rejection) == {
+        "error_code": ErrorCode.invalid_request,
+        "error_message": None,
+    }
     fields = error_fields(Rejection(error=ErrorCode.invalid_request, reason="no such topic"))
     assert fields["error_message"] == "no such topic"
     assert error_fields(object()) == error_fields(None)
@@ -567,8 +570,16 @@ async def test_a_group_that_asks_for_all_names_no_partition(api: Api) -> None:
 def test_each_handler_module_has_its_row() -> None:
     module_by_key = {}
     of_groups = (groups, share_states)
-    for folder in (configs, *of_groups, identities, nodes, partitions, records, transactions):
-        for module_info in iter_modules(folder.__path__, f"{folder.__name__}."):
+    for folder_module in (
+        configs,
+        *of_groups,
+        identities,
+        nodes,
+        partitions,
+        records,
+        transactions,
+    ):
+        for module_info in iter_modules(folder_module.__path__, f"{folder_module.__name__}."):
             module = import_module(module_info.name)
             if hasattr(module, "API_KEY"):
                 module_by_key[module.API_KEY] = module
@@ -798,9 +809,11 @@ async def test_each_leader_is_named_and_its_address_given_once(api_of_three: Api
     leaders = CurrentLeaders(api_of_three.request("Produce", 10))
     leader_ids = [leaders.leader_of("orders", index).leader_id for index in (1, 2, 1)]
     assert leader_ids == [2, 3, 2]
-    brokers = api_of_three.broker.image.brokers
+    broker_by_broker_id = api_of_three.broker.image.brokers
     assert [(endpoint.node_id, endpoint.port) for endpoint in leaders.endpoints()] == [
-        (node, broker.port) for node, broker in brokers.items() if node in (2, 3)
+        (node_id, broker.port)
+        for node_id, broker in broker_by_broker_id.items()
+        if node_id in (2, 3)
     ]
 
 

@@ -88,20 +88,24 @@ def test_an_open_transaction_survives_its_coordinator(transaction_version: int) 
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client() as client:
             producer = await begun(client, P0, P1)
-            state_before = await describe(client)
-            new_leader = cluster.move(cluster.home("tx"))
-            state_after = await describe(client)
-            assert state_before.coordinator_id != state_after.coordinator_id == new_leader
+            description_before = await describe(client)
+            new_leader_id = cluster.move(cluster.home("tx"))
+            description_after = await describe(client)
             assert (
-                state_after.state,
-                state_after.producer_id,
-                state_after.producer_epoch,
-                state_after.partitions,
+                description_before.coordinator_id
+                != description_after.coordinator_id
+                == new_leader_id
+            )
+            assert (
+                description_after.state,
+                description_after.producer_id,
+                description_after.producer_epoch,
+                description_after.partitions,
             ) == (
                 "Ongoing",
-                state_before.producer_id,
-                state_before.producer_epoch,
-                state_before.partitions,
+                description_before.producer_id,
+                description_before.producer_epoch,
+                description_before.partitions,
             )
             await producer.commit()
             await until_state(client, "tx", "CompleteCommit")
@@ -174,12 +178,12 @@ async def test_a_reader_that_waits_at_the_old_leader_is_sent_away(cluster: Virtu
     async with cluster.client() as client:
         producer = Producer(client)
         await producer.send("orders", 0, b"v")
-        old_leader = cluster.sim.brokers[cluster.leader(P0)]
+        old_leader_broker = cluster.sim.brokers[cluster.leader(P0)]
         task = asyncio.get_running_loop().create_task(
             values_from(client, offset=1, max_wait_ms=600_000)
         )
         await asyncio.sleep(1)
-        assert len(old_leader.purgatory) == 1
+        assert len(old_leader_broker.purgatory) == 1
         started_ms = cluster.env.clock.monotonic_ms()
         cluster.move(P0)
         await producer.send("orders", 0, b"after")
@@ -210,13 +214,13 @@ def test_a_transaction_times_out_by_the_cluster_clock(transaction_version: int) 
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client() as client:
             producer = await begun(client, P0, timeout_ms=60_000)
-            state_before = await describe(client)
+            description_before = await describe(client)
             cluster.advance(59_000)
             assert (await describe(client)).state == "Ongoing"
             cluster.advance(11_000)
             await until_state(client, "tx", "CompleteAbort")
-            state_after = await describe(client)
-            assert state_after.producer_epoch == state_before.producer_epoch + 1
+            description_after = await describe(client)
+            assert description_after.producer_epoch == description_before.producer_epoch + 1
             if transaction_version == 0:
                 with pytest.raises(FatalError):
                     await producer.commit()
@@ -263,11 +267,11 @@ async def test_an_open_transaction_keeps_its_producer_and_its_id(cluster: Virtua
 @within(run_cluster, level=0)
 async def test_the_level_may_go_up_and_down_while_producers_work(cluster: VirtualCluster) -> None:
     levels_and_protocols: list[tuple[int, TxnProtocol]] = []
-    async with cluster.client("admin") as admin:
+    async with cluster.client("admin") as admin_cluster:
         for number, level in enumerate((0, 1, 2, 1, 0)):
             current = cluster.sim.metadata.image.features["transaction.version"]
             if level != current:
-                await Admin(admin).update_features(
+                await Admin(admin_cluster).update_features(
                     {"transaction.version": level}, upgrade_type=1 if level > current else 2
                 )
             async with cluster.client() as client:
@@ -279,16 +283,22 @@ async def test_the_level_may_go_up_and_down_while_producers_work(cluster: Virtua
                 await producer.commit()
                 await until_state(client, "tx", "CompleteCommit")
                 await producer.close()
-        assert await values(admin, "orders") == [b"0", b"1", b"2", b"3", b"4"]
-    v1, v2 = TxnProtocol.V1, TxnProtocol.V2
-    assert levels_and_protocols == [(0, v1), (1, v1), (2, v2), (1, v1), (0, v1)]
+        assert await values(admin_cluster, "orders") == [b"0", b"1", b"2", b"3", b"4"]
+    protocol_v1, protocol_v2 = TxnProtocol.V1, TxnProtocol.V2
+    assert levels_and_protocols == [
+        (0, protocol_v1),
+        (1, protocol_v1),
+        (2, protocol_v2),
+        (1, protocol_v1),
+        (0, protocol_v1),
+    ]
 
 
 # Replicas and coordinators that are not there
 
 
 async def append_state(broker: Broker, partition: int) -> ErrorCode:
-    appended = broker.transaction_host.append(partition, batch(-1, pid=-1))
+    appended = broker.transaction_host.append(partition, batch(-1, producer_id=-1))
     assert isinstance(appended, Rejection)
     return appended.error
 
@@ -297,10 +307,10 @@ async def append_state(broker: Broker, partition: int) -> ErrorCode:
 async def test_a_coordinator_can_not_write_to_a_log_that_it_lost(cluster: VirtualCluster) -> None:
     async with cluster.client() as client:
         await (await begun(client)).close()
-    home = cluster.home("tx")
-    broker = cluster.sim.brokers[cluster.leader(home)]
-    cluster.move(home)
-    assert await append_state(broker, home.partition) is E.not_leader_or_follower
+    home_partition = cluster.home("tx")
+    broker = cluster.sim.brokers[cluster.leader(home_partition)]
+    cluster.move(home_partition)
+    assert await append_state(broker, home_partition.partition) is E.not_leader_or_follower
 
 
 @within(run_cluster)
@@ -312,7 +322,7 @@ async def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions(
     """
     async with cluster.client() as client:
         await (await begun(client)).close()
-        home = cluster.home("tx")
+        home_partition = cluster.home("tx")
         metadata = cluster.sim.metadata
         grown = grown_topic(metadata.image, TRANSACTION_STATE_TOPIC, partition_count=8)
         assert not isinstance(grown, Rejection)
@@ -323,11 +333,11 @@ async def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions(
         ]
         assert sum(loading) == 2
         assert (await describe(client)).state == "Ongoing"
-        new_leader = cluster.sim.brokers[cluster.move(home)].coordinator
-        description = new_leader.describe(TransactionalId("tx"))
+        new_coordinator = cluster.sim.brokers[cluster.move(home_partition)].coordinator
+        description = new_coordinator.describe(TransactionalId("tx"))
         assert isinstance(description, Rejection)
         assert description.error is E.coordinator_load_in_progress
-        listing = new_leader.list_transactions(ListTransactions())
+        listing = new_coordinator.list_transactions(ListTransactions())
         assert isinstance(listing, Rejection)
         assert listing.error is E.coordinator_load_in_progress
 
@@ -449,7 +459,7 @@ async def test_checkpoints_are_written_while_there_is_room(
 ) -> None:
     written_checkpoints: list[str] = []
 
-    def checkpoint(_disk: BrokerLogs, _is_over: Callable[[], bool]) -> Iterator[int]:
+    def checkpoint(_broker_logs: BrokerLogs, _is_over: Callable[[], bool]) -> Iterator[int]:
         written_checkpoints.append("watermarks")
         yield 1
 

@@ -81,11 +81,11 @@ async def letters_after(cluster: VirtualCluster, count: int, *, after_s: int = 1
 
 
 def states(member: ShareMember) -> list[tuple[int, int, str]]:
-    core = member.api.broker.share_fetching.shares.find(member.key())
-    assert core is not None
+    share_partition = member.api.broker.share_fetching.shares.find(member.key())
+    assert share_partition is not None
     return [
         (batch.first_offset, batch.last_offset, batch.state.name)
-        for batch in core.in_flight_ranges()
+        for batch in share_partition.in_flight_ranges()
     ]
 
 
@@ -95,9 +95,9 @@ async def test_a_rejected_record_is_copied_with_its_origin(cluster: VirtualClust
     await fill(member.api, 3)
     assert await member.get() == "0-2:1"
     assert errors(await member.acknowledge("0-2:3,1,3")) == {0: "none"}
-    first_letter, second_letter = await letters_after(cluster, 2)
-    assert (first_letter.key, first_letter.value) == (b"k", b"v")
-    assert error_headers(first_letter) == {
+    first_letter_record, second_letter_record = await letters_after(cluster, 2)
+    assert (first_letter_record.key, first_letter_record.value) == (b"k", b"v")
+    assert error_headers(first_letter_record) == {
         "topic": "orders",
         "partition": "0",
         "offset": "0",
@@ -105,7 +105,7 @@ async def test_a_rejected_record_is_copied_with_its_origin(cluster: VirtualClust
         "delivery.count": "1",
         "message": "Offset rejected by client.",
     }
-    assert error_headers(second_letter)["offset"] == "2"
+    assert error_headers(second_letter_record)["offset"] == "2"
     meter = member.api.broker.share_fetching.shares.meter
     assert (meter.letters_sent, meter.letters_written, meter.letters_failed) == (1, 2, 0)
 
@@ -118,7 +118,9 @@ async def test_without_copies_a_letter_has_headers_alone(cluster: VirtualCluster
     await member.get()
     await member.acknowledge("0-1:3")
     dead_letters = await letters_after(cluster, 2)
-    assert [(letter.key, letter.value) for letter in dead_letters] == [(None, None)] * 2
+    assert [(letter_record.key, letter_record.value) for letter_record in dead_letters] == [
+        (None, None)
+    ] * 2
     assert len(letters(cluster)) == 1
 
 
@@ -129,9 +131,11 @@ async def test_what_was_delivered_too_often_is_copied(cluster: VirtualCluster) -
     for _ in range(2):
         await member.get()
         await member.acknowledge("0-0:2")
-    (letter,) = await letters_after(cluster, 1)
-    assert error_headers(letter)["message"] == "Offset delivery count exceeded the threshold."
-    assert error_headers(letter)["delivery.count"] == "2"
+    (letter_record,) = await letters_after(cluster, 1)
+    assert (
+        error_headers(letter_record)["message"] == "Offset delivery count exceeded the threshold."
+    )
+    assert error_headers(letter_record)["delivery.count"] == "2"
 
 
 @within(run_cluster, brokers=3)
@@ -214,7 +218,7 @@ async def test_batches_are_no_larger_than_the_topic_takes(cluster: VirtualCluste
     await member.get()
     await member.acknowledge("0-9:3")
     dead_letters = await letters_after(cluster, 10)
-    assert [error_headers(letter)["offset"] for letter in dead_letters] == [
+    assert [error_headers(letter_record)["offset"] for letter_record in dead_letters] == [
         str(offset) for offset in range(10)
     ]
     assert len(letters(cluster)) > 2
@@ -228,10 +232,10 @@ async def test_many_ranges_go_together(cluster: VirtualCluster) -> None:
     types = ",".join("3" if offset % 2 else "1" for offset in range(200))
     assert errors(await member.acknowledge(f"0-199:{types}")) == {0: "none"}
     dead_letters = await letters_after(cluster, 100)
-    assert [error_headers(letter)["offset"] for letter in dead_letters] == [
+    assert [error_headers(letter_record)["offset"] for letter_record in dead_letters] == [
         str(offset) for offset in range(1, 200, 2)
     ]
-    assert {letter.value for letter in dead_letters} == {b"v"}
+    assert {letter_record.value for letter_record in dead_letters} == {b"v"}
     assert len(letters(cluster)) == 1
     assert states(member) == []
 
@@ -245,7 +249,7 @@ async def test_what_is_too_large_takes_no_other_along(cluster: VirtualCluster) -
     await member.get(batch_size=1)
     assert errors(await member.acknowledge("0-3:3,3,1,3")) == {0: "none"}
     dead_letters = await letters_after(cluster, 2)
-    assert [error_headers(letter)["offset"] for letter in dead_letters] == ["0", "3"]
+    assert [error_headers(letter_record)["offset"] for letter_record in dead_letters] == ["0", "3"]
 
 
 @within(run_cluster, brokers=1)
@@ -258,7 +262,7 @@ async def test_a_large_record_is_told_without_its_value(cluster: VirtualCluster)
     await member.get()
     await member.acknowledge("0-2:3")
     dead_letters = await letters_after(cluster, 3)
-    assert [letter.value for letter in dead_letters] == [None, b"v" * 20, None]
+    assert [letter_record.value for letter_record in dead_letters] == [None, b"v" * 20, None]
 
 
 @within(run_cluster, brokers=1)
@@ -280,7 +284,10 @@ async def test_a_compressed_batch_is_copied(cluster: VirtualCluster) -> None:
     await member.api.ask("Produce", 8, **produce("orders", batch(b"a", b"b", b"c", compression=1)))
     await member.get()
     await member.acknowledge("0-2:1,3,3")
-    assert [letter.value for letter in await letters_after(cluster, 2)] == [b"b", b"c"]
+    assert [letter_record.value for letter_record in await letters_after(cluster, 2)] == [
+        b"b",
+        b"c",
+    ]
 
 
 @within(run_cluster, brokers=1)
@@ -290,7 +297,10 @@ async def test_what_is_gone_from_the_log_has_headers_alone(cluster: VirtualClust
     await member.get()
     cluster.sim.brokers[cluster.leader(ORDERS_0)].replicas.led[ORDERS_0].delete_records_before(2)
     await member.acknowledge("0-1:3")
-    assert [letter.value for letter in await letters_after(cluster, 2)] == [None, None]
+    assert [letter_record.value for letter_record in await letters_after(cluster, 2)] == [
+        None,
+        None,
+    ]
 
 
 @within(run_cluster, brokers=3)
@@ -334,5 +344,5 @@ async def test_a_new_leader_sends_what_was_on_its_way(cluster: VirtualCluster) -
     shares.forget_partitions([ORDERS_0])
     next_member = ShareMember(member.api, "m2")
     await next_member.get(wait=500)
-    for letter in await letters_after(cluster, 2, after_s=60):
-        assert error_headers(letter)["message"] == "Offset rejected by client."
+    for letter_record in await letters_after(cluster, 2, after_s=60):
+        assert error_headers(letter_record)["message"] == "Offset rejected by client."

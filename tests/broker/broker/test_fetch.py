@@ -63,15 +63,15 @@ async def test_a_consumer_gets_the_beginning_of_the_batch_at_the_size_limit() ->
     leader = LeaderBench()
     await append(leader)
     await append(leader)
-    (uncut,) = await leader.fetching.fetch(fetch())
-    limit = len(uncut.records[0]) + 9
-    (cut_answer,) = await leader.fetching.fetch(fetch(fetch_partition(max_bytes=limit)))
-    assert cut_answer.records == (uncut.records[0], uncut.records[1][:9])
-    assert cut_answer.size_bytes == limit
-    (replicas,) = await leader.fetching.fetch(
+    (uncut_outcome,) = await leader.fetching.fetch(fetch())
+    limit = len(uncut_outcome.records[0]) + 9
+    (cut_outcome,) = await leader.fetching.fetch(fetch(fetch_partition(max_bytes=limit)))
+    assert cut_outcome.records == (uncut_outcome.records[0], uncut_outcome.records[1][:9])
+    assert cut_outcome.size_bytes == limit
+    (replica_outcome,) = await leader.fetching.fetch(
         fetch(fetch_partition(max_bytes=limit), replica_id=FUTURE_REPLICA_ID)
     )
-    assert replicas.records == uncut.records[:1]
+    assert replica_outcome.records == uncut_outcome.records[:1]
 
 
 def start(leader: LeaderBench, command: FetchCommand) -> asyncio.Task[Outcomes]:
@@ -81,8 +81,10 @@ def start(leader: LeaderBench, command: FetchCommand) -> asyncio.Task[Outcomes]:
 async def append(
     leader: LeaderBench, topic_partition: TopicPartition = P0, **batch_fields: Any
 ) -> None:
-    outcomes = await leader.producing.produce(produce(part(topic_partition, **batch_fields)))
-    assert outcomes[topic_partition].error is E.none
+    outcome_by_partition = await leader.producing.produce(
+        produce(part(topic_partition, **batch_fields))
+    )
+    assert outcome_by_partition[topic_partition].error is E.none
 
 
 def open_transaction(leader: LeaderBench, sequence: int = 0) -> None:
@@ -173,8 +175,8 @@ async def test_followers_read_what_is_not_replicated_yet() -> None:
 
 
 async def test_the_brokers_limit_caps_the_clients(leader: LeaderBench) -> None:
-    for tp in (P0, P1):
-        await append(leader, tp, record_value=b"x" * 500)
+    for topic_partition in (P0, P1):
+        await append(leader, topic_partition, record_value=b"x" * 500)
     leader.set(fetch_max_bytes=600)
     outcomes = await leader.fetching.fetch(fetch(fetch_partition(P0), fetch_partition(P1)))
     assert [len(outcome.records) for outcome in outcomes] == [1, 0]
@@ -255,10 +257,10 @@ async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(
                 await append(leader)
 
     command = fetch(fetch_partition(), fetch_partition(P1), max_wait_ms=1_000)
-    first_partition, second_partition = await leader.fetching.fetch(
+    first_outcome, second_outcome = await leader.fetching.fetch(
         command, cast(Pace, InterruptedPace())
     )
-    assert (first_partition.size_bytes > 0, second_partition.size_bytes) == (True, 0)
+    assert (first_outcome.size_bytes > 0, second_outcome.size_bytes) == (True, 0)
     assert len(leader.purgatory) == 0
 
 

@@ -64,13 +64,13 @@ def marker(producer_id: int) -> TxnMarker:
 
 async def test_groups_and_positions_move_with_the_leader(of_two: GroupApi) -> None:
     cluster = of_two.api.cluster
-    home = partition_for(GROUP, 3)
+    home_partition = partition_for(GROUP, 3)
     leader = host(of_two).coordinator_of(GROUP)
     assert leader is not None
     leader_groups = GroupApi(of_two.api.on_broker(leader))
     await leader_groups.commit(5)
     other_broker = BrokerId(3 - leader)
-    cluster.move_leader(offsets_partition(home), other_broker)
+    cluster.move_leader(offsets_partition(home_partition), other_broker)
     other_groups = GroupApi(of_two.api.on_broker(other_broker))
     # The new leader has to hear how far the other one is before it knows what is replicated.
     assert await other_groups.committed_offset(require_stable=True) == (5, E.none)
@@ -78,8 +78,8 @@ async def test_groups_and_positions_move_with_the_leader(of_two: GroupApi) -> No
         "OffsetFetch", 7, group_id=GROUP, topics=None, require_stable=False
     )
     assert moved_answer.error_code is E.not_coordinator
-    assert host(of_two, leader).refuses_markers(offsets_partition(home))
-    assert not host(of_two, other_broker).refuses_markers(offsets_partition(home))
+    assert host(of_two, leader).refuses_markers(offsets_partition(home_partition))
+    assert not host(of_two, other_broker).refuses_markers(offsets_partition(home_partition))
     assert not host(of_two, leader).refuses_markers(TopicPartition("orders", 0))
 
 
@@ -190,9 +190,9 @@ async def test_a_partition_that_another_broker_leads(of_two: GroupApi) -> None:
     assert isinstance(rejection, Rejection)
     assert rejection.error is E.not_leader_or_follower
     assert log.high_watermark_of(foreign_partition) == 0
-    commit = log.wait_for_commit(foreign_partition, 0, timeout_ms=1_000)
-    assert commit is not None
-    assert await commit is E.not_leader_or_follower
+    commit_awaitable = log.wait_for_commit(foreign_partition, 0, timeout_ms=1_000)
+    assert commit_awaitable is not None
+    assert await commit_awaitable is E.not_leader_or_follower
 
 
 async def test_too_few_replicas_refuse_a_coordinators_records() -> None:

@@ -32,12 +32,12 @@ async def _turns_while(tasks: LoopTasks, batches: list[bytes]) -> int:
             await asyncio.sleep(0)
             turn_count += 1
 
-    other_turns = asyncio.get_running_loop().create_task(count_turns())
+    other_turns_task = asyncio.get_running_loop().create_task(count_turns())
     for batch in batches:
         header = read_batch_header(batch, 0)
         assert await look.find_newest_timestamp(header, batch) == newest_timestamp(header, batch)
         look.leave()
-    other_turns.cancel()
+    other_turns_task.cancel()
     return turn_count
 
 

@@ -57,8 +57,8 @@ async def test_an_unknown_partition_stops_the_others(
     unknown_partition = TopicPartition("orders", 9)
     async with cluster.client() as client:
         producer = await begun(client, P0)
-        home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
-        reply = await home.peer_requests.add_partitions_to_txn(
+        home_broker = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
+        reply = await home_broker.peer_requests.add_partitions_to_txn(
             verification_command(P0, unknown_partition, verify_only=verify_only)
         )
         assert reply.results == (
@@ -79,18 +79,20 @@ async def test_verification_answers_each_partition_and_an_add_all_alike(
 ) -> None:
     async with cluster.client() as client:
         producer = await begun(client, P0)
-        home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
+        home_broker = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
         epoch = (await describe(client)).producer_epoch
         assert epoch == 0
-        verification_reply = await home.peer_requests.add_partitions_to_txn(
+        verification_reply = await home_broker.peer_requests.add_partitions_to_txn(
             verification_command(P0, P1)
         )
         assert verification_reply.results[0][1] == ((P0, E.none), (P1, E.transaction_abortable))
-        add_reply = await home.peer_requests.add_partitions_to_txn(
+        add_reply = await home_broker.peer_requests.add_partitions_to_txn(
             verification_command(P0, P1, verify_only=False)
         )
         assert add_reply.results[0][1] == ((P0, E.none), (P1, E.none))
-        other_broker = next(broker for broker in cluster.sim.brokers.values() if broker is not home)
+        other_broker = next(
+            broker for broker in cluster.sim.brokers.values() if broker is not home_broker
+        )
         for verify_only in (True, False):
             reply = await other_broker.peer_requests.add_partitions_to_txn(
                 verification_command(P0, verify_only=verify_only)
@@ -130,9 +132,9 @@ async def test_markers_are_written_by_leaders_and_answered_per_partition(
     assert fenced_reply.results == ((5, ((P0, E.invalid_producer_epoch),)),)
 
 
-async def turns_during(work: Coroutine[Any, Any, object]) -> int:
+async def turns_during(work_coroutine: Coroutine[Any, Any, object]) -> int:
     """Turns of the loop that come between the steps of some work."""
-    task = asyncio.get_running_loop().create_task(work)
+    task = asyncio.get_running_loop().create_task(work_coroutine)
     turn_count = 0
     while not task.done():
         await asyncio.sleep(0)
@@ -149,8 +151,8 @@ async def test_many_markers_are_written_with_breaks(cluster: VirtualCluster) -> 
     broker = cluster.sim.brokers[cluster.leader(P0)]
     for count, breaks in ((MARKERS_AT_ONCE, 0), (len(MANY), len(MANY) // 1_024)):
         command = WriteTxnMarkersCommand(markers=(marker(*MANY[:count]),))
-        turns = await turns_during(broker.peer_requests.write_txn_markers(command))
-        assert 1 + breaks <= turns <= 1 + 2 * breaks
+        turn_count = await turns_during(broker.peer_requests.write_txn_markers(command))
+        assert 1 + breaks <= turn_count <= 1 + 2 * breaks
 
 
 @within(run_cluster)

@@ -64,8 +64,10 @@ def start(leader: LeaderBench, command: ProduceCommand) -> asyncio.Task[Outcomes
 
 
 async def errors(leader: LeaderBench, command: ProduceCommand) -> dict[TopicPartition, ErrorCode]:
-    outcomes = await leader.producing.produce(command)
-    return {topic_partition: outcome.error for topic_partition, outcome in outcomes.items()}
+    outcome_by_partition = await leader.producing.produce(command)
+    return {
+        topic_partition: outcome.error for topic_partition, outcome in outcome_by_partition.items()
+    }
 
 
 def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **transaction_fields: Any) -> Any:
@@ -76,8 +78,8 @@ def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **transaction_f
 
 
 async def test_a_plain_batch_is_appended_without_asking_anybody(leader: LeaderBench) -> None:
-    outcomes = await leader.producing.produce(produce(part(P0), part(P1, count=3)))
-    assert outcomes == {
+    outcome_by_partition = await leader.producing.produce(produce(part(P0), part(P1, count=3)))
+    assert outcome_by_partition == {
         P0: ProduceOutcome(base_offset=0, log_start_offset=0),
         P1: ProduceOutcome(base_offset=0, log_start_offset=0),
     }
@@ -90,16 +92,18 @@ async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: 
     leader = LeaderBench(
         cluster().with_topic(topic(name, partition(1, replicas=(1,)), partition(2)))
     )
-    led_partition, not_led = TopicPartition(name, 0), TopicPartition(name, 1)
-    refusal = E.invalid_topic_exception
-    assert await errors(leader, produce(part(led_partition), part(not_led))) == {
-        led_partition: refusal,
-        not_led: refusal,
+    led_partition, unled_partition = TopicPartition(name, 0), TopicPartition(name, 1)
+    refusal_error = E.invalid_topic_exception
+    assert await errors(leader, produce(part(led_partition), part(unled_partition))) == {
+        led_partition: refusal_error,
+        unled_partition: refusal_error,
     }
-    allowed = produce(part(led_partition), part(not_led), may_write_internal_topics=True)
-    assert await errors(leader, allowed) == {
+    allowed_command = produce(
+        part(led_partition), part(unled_partition), may_write_internal_topics=True
+    )
+    assert await errors(leader, allowed_command) == {
         led_partition: E.none,
-        not_led: E.not_leader_or_follower,
+        unled_partition: E.not_leader_or_follower,
     }
 
 
@@ -130,8 +134,8 @@ async def test_an_open_transaction_is_not_verified_again(leader: LeaderBench) ->
     await settle()
     leader.answer()
     await task
-    outcomes = await leader.producing.produce(produce(txn(P0, 1)))
-    assert outcomes[P0].base_offset == 1
+    outcome_by_partition = await leader.producing.produce(produce(txn(P0, 1)))
+    assert outcome_by_partition[P0].base_offset == 1
     assert len(leader.requests) == 1
 
 
@@ -144,7 +148,9 @@ async def test_only_the_partitions_that_need_it_are_asked_about(leader: LeaderBe
     await settle()
     assert leader.requests[1].command.transactions[0].partitions == (P1,)
     leader.answer()
-    assert {tp: outcome.error for tp, outcome in (await task).items()} == {
+    assert {
+        topic_partition: outcome.error for topic_partition, outcome in (await task).items()
+    } == {
         P0: E.none,
         P1: E.none,
         NOT_LED: E.not_leader_or_follower,
@@ -173,11 +179,14 @@ async def test_what_the_coordinator_refuses_is_not_appended(
     task = start(leader, produce(txn(P0), txn(P1), operation=operation))
     await settle()
     leader.answer(answered_error, E.none)
-    outcomes = await task
-    assert (outcomes[P0].error, outcomes[P0].log_start_offset) == (error, -1)
-    assert message is None or message in (outcomes[P0].message or "")
-    assert (outcomes[P0].message is None) == (message is None)
-    assert outcomes[P1].error is E.none
+    outcome_by_partition = await task
+    assert (outcome_by_partition[P0].error, outcome_by_partition[P0].log_start_offset) == (
+        error,
+        -1,
+    )
+    assert message is None or message in (outcome_by_partition[P0].message or "")
+    assert (outcome_by_partition[P0].message is None) == (message is None)
+    assert outcome_by_partition[P1].error is E.none
     assert leader.log(P0).log_end_offset == 0
 
 
@@ -413,26 +422,26 @@ HEAVY = 100_000
 
 @pytest.mark.slow
 async def test_others_have_turns_while_many_records_are_looked_at(leader: LeaderBench) -> None:
-    production = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
+    production_task = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
     turn_count = 0
-    while not production.done():
+    while not production_task.done():
         leader.clock.pass_ms(0)
         await asyncio.sleep(0)
         turn_count += 1
-    assert (await production)[P0].base_offset == 0
+    assert (await production_task)[P0].base_offset == 0
     assert turn_count > 3
 
 
 @pytest.mark.slow
 async def test_nothing_is_decided_before_the_records_are_looked_at(leader: LeaderBench) -> None:
-    production = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
+    production_task = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
     await asyncio.sleep(0)
-    light = await errors(leader, produce(part(), acks=1))
-    assert light == {P0: E.none}
-    while not production.done():
+    light_by_partition = await errors(leader, produce(part(), acks=1))
+    assert light_by_partition == {P0: E.none}
+    while not production_task.done():
         leader.clock.pass_ms(0)
         await asyncio.sleep(0)
-    assert (await production)[P0].base_offset == 1
+    assert (await production_task)[P0].base_offset == 1
 
 
 async def test_a_heavy_batch_is_refused_as_a_light_one_with_the_log_start_of_then(
@@ -441,13 +450,16 @@ async def test_a_heavy_batch_is_refused_as_a_light_one_with_the_log_start_of_the
     batch_data = bytearray(part(count=HEAVY, compression=GZIP).batch[:-3])
     struct.pack_into(">i", batch_data, 8, len(batch_data) - 12)
     struct.pack_into(">I", batch_data, 17, crc_of(batch_data))
-    production = start(leader, produce(part(batch_data=bytes(batch_data)), part(P1), acks=1))
-    while not production.done():
+    production_task = start(leader, produce(part(batch_data=bytes(batch_data)), part(P1), acks=1))
+    while not production_task.done():
         leader.clock.pass_ms(0)
         await asyncio.sleep(0)
-    outcomes = await production
-    assert (outcomes[P0].error, outcomes[P0].log_start_offset) == (E.unknown_server_error, 0)
-    assert outcomes[P1].error is E.none
+    outcome_by_partition = await production_task
+    assert (outcome_by_partition[P0].error, outcome_by_partition[P0].log_start_offset) == (
+        E.unknown_server_error,
+        0,
+    )
+    assert outcome_by_partition[P1].error is E.none
 
 
 # WriteTxnMarkers at a leader: answered per partition, once the markers are committed.
@@ -525,8 +537,8 @@ async def test_a_partition_that_is_named_twice_is_marked_once_and_not_answered()
     reply = await task
     assert reply.is_forgotten
     assert bench.leader.log.log_end_offset == 1
-    twice_elsewhere = TopicPartition("orders", 7)
-    task = await bench.write(marker(twice_elsewhere, twice_elsewhere, TP))
+    partition_named_twice = TopicPartition("orders", 7)
+    task = await bench.write(marker(partition_named_twice, partition_named_twice, TP))
     bench.settle()
     assert not (await task).is_forgotten
 

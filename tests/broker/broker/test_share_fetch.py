@@ -267,18 +267,18 @@ async def test_another_leader_goes_on_where_the_state_says(cluster: VirtualClust
     assert moved_partition.error_code is ErrorCode.not_leader_or_follower
     assert moved_partition.current_leader.leader_id == cluster.leader(ORDERS_0)
     assert [node.node_id for node in answer.node_endpoints] == [cluster.leader(ORDERS_0)]
-    successor = ShareMember(Api(cluster.sim, cluster.leader(ORDERS_0)))
-    assert await successor.get() == "2-3:2"
+    succeeding_member = ShareMember(Api(cluster.sim, cluster.leader(ORDERS_0)))
+    assert await succeeding_member.get() == "2-3:2"
 
 
 @within(run_cluster, brokers=3)
 async def test_an_old_leader_is_fenced_by_the_share_coordinator(cluster: VirtualCluster) -> None:
     member = await member_of(cluster, 1)
     assert await member.get() == "0-0:1"
-    (read,) = member.api.broker.share_persister.read(
+    (read_future,) = member.api.broker.share_persister.read(
         [ReadShareState(key=member.key(), leader_epoch=9)]
     )
-    assert (await read).error == ErrorCode.none  # a newer leader has read the state
+    assert (await read_future).error == ErrorCode.none  # a newer leader has read the state
     answer = await member.acknowledge("0:1")
     assert errors(answer) == {0: "not_leader_or_follower"}
     assert len(shares_of(member)) == 0
@@ -363,12 +363,12 @@ async def test_a_held_write_leaves_its_records_to_nobody(cluster: VirtualCluster
     member = await member_of(cluster, 1)
     assert await member.get() == "0-0:1"
     cluster.arm(Hold(), FaultPoint.SHARE_PERSIST, kind="write")
-    acknowledgement = asyncio.ensure_future(member.acknowledge("0:2"))  # noqa: TID251 - a client's
+    acknowledgement_task = asyncio.ensure_future(member.acknowledge("0:2"))  # noqa: TID251 - a client's
     await cluster.wait_until_struck()
     assert await second_member(member).get(wait=100) == ""
-    assert not acknowledgement.done()
+    assert not acknowledgement_task.done()
     cluster.sim.injector.release("f")
-    assert errors(await acknowledgement) == {0: "none"}
+    assert errors(await acknowledgement_task) == {0: "none"}
     assert await second_member(member, "m3").get() == "0-0:2"
 
 

@@ -39,13 +39,13 @@ def key(cluster: VirtualCluster) -> ShareKey:
 async def initialize_state(cluster: VirtualCluster, *, repeat_count: int = 1) -> None:
     for _ in range(repeat_count):
         command = InitializeShareState(key=key(cluster), state_epoch=0, start_offset=0)
-        (answer,) = cluster.sim.brokers[B1].share_persister.initialize([command])
-        assert (await answer).error == 0
+        (answer_future,) = cluster.sim.brokers[B1].share_persister.initialize([command])
+        assert (await answer_future).error == 0
 
 
 def log_starts(cluster: VirtualCluster) -> set[int]:
-    home = partition_for(key(cluster).coordinator_key, 50)
-    topic_partition = TopicPartition(SHARE_STATE_TOPIC, home)
+    home_partition = partition_for(key(cluster).coordinator_key, 50)
+    topic_partition = TopicPartition(SHARE_STATE_TOPIC, home_partition)
     return {
         broker.replicas.hosted[topic_partition].log_start_offset
         for broker in cluster.sim.brokers.values()
@@ -109,9 +109,11 @@ async def test_a_broker_that_has_lost_its_disk_prunes_and_writes_nothing(
     await initialize_state(cluster, repeat_count=2)
     broker = cluster.sim.brokers[B1]
     broker.fail_directory()
-    (answer,) = broker.share_persister.read([ReadShareState(key=key(cluster), leader_epoch=5)])
+    (answer_future,) = broker.share_persister.read(
+        [ReadShareState(key=key(cluster), leader_epoch=5)]
+    )
     await asyncio.sleep(60)
-    assert answer.result().error in (
+    assert answer_future.result().error in (
         ErrorCode.coordinator_not_available,
         ErrorCode.not_coordinator,
     )
@@ -135,14 +137,14 @@ async def write_state(cluster: VirtualCluster) -> None:
         delivery_complete_count=1,
         batches=(StateBatch(5, 5, 2, 1),),
     )
-    (answer,) = cluster.sim.brokers[B1].share_persister.write([command])
-    assert (await answer).error == 0
+    (answer_future,) = cluster.sim.brokers[B1].share_persister.write([command])
+    assert (await answer_future).error == 0
 
 
 async def read_state(cluster: VirtualCluster) -> ShareState:
     command = ReadShareState(key=key(cluster), leader_epoch=0)
-    (answer,) = cluster.sim.brokers[B1].share_persister.read([command])
-    return await answer
+    (answer_future,) = cluster.sim.brokers[B1].share_persister.read([command])
+    return await answer_future
 
 
 @within(run_cluster, brokers=1)

@@ -64,10 +64,10 @@ class PersisterBench:
         self.topics_made += 1
 
     def share_state(
-        self, target: BrokerId, api_key: int, commands: Sequence[ShareCommand]
+        self, target_broker_id: BrokerId, api_key: int, commands: Sequence[ShareCommand]
     ) -> Pending[Sequence[ShareAnswer]]:
         """Note the request; stands for ``Peers.share_state``."""
-        self.sent.append((target, api_key, list(commands)))
+        self.sent.append((target_broker_id, api_key, list(commands)))
         self.answers.append(Pending(self.env.tasks))
         return self.answers[-1]
 
@@ -124,9 +124,9 @@ async def test_very_many_answers_are_taken_in_slices(
     are_done = [future.done() for future in futures]
     assert 0 < sum(are_done) < 1_000
     assert sorted(are_done, reverse=True) == are_done
-    answers = [await future for future in futures]
-    assert [answer.key.partition for answer in answers] == list(range(1_000))
-    assert {answer.error for answer in answers} == {error}
+    share_states = [await future for future in futures]
+    assert [share_state.key.partition for share_state in share_states] == list(range(1_000))
+    assert {share_state.error for share_state in share_states} == {error}
 
 
 @within(run)
@@ -136,7 +136,7 @@ async def test_very_many_answers_are_taken_in_slices(
 async def test_what_may_pass_is_tried_five_times_with_longer_pauses(
     persister_bench: PersisterBench, error: ErrorCode
 ) -> None:
-    (answer,) = persister_bench.persister.read([reading()])
+    (answer_future,) = persister_bench.persister.read([reading()])
     begun_ms, asked_ms = persister_bench.env.clock.monotonic_ms(), []
     for attempt_number in range(ATTEMPTS):
         asked_ms.append(persister_bench.env.clock.monotonic_ms() - begun_ms)
@@ -144,7 +144,7 @@ async def test_what_may_pass_is_tried_five_times_with_longer_pauses(
         persister_bench.answer(error=error)
         await asyncio.sleep(30)
     assert asked_ms == [30_000 * attempt_number for attempt_number in range(ATTEMPTS)]
-    state = answer.result()
+    state = answer_future.result()
     assert (state.error, state.message) == (
         error,
         "Error in read state RPC. "
@@ -154,7 +154,7 @@ async def test_what_may_pass_is_tried_five_times_with_longer_pauses(
 
 @within(run)
 async def test_the_pauses_double(persister_bench: PersisterBench) -> None:
-    (answer,) = persister_bench.persister.read([reading()])
+    (answer_future,) = persister_bench.persister.read([reading()])
     for pause_s in (2, 4, 8, 16):
         persister_bench.answer(error=E.not_coordinator)
         sent_count = len(persister_bench.sent)
@@ -164,7 +164,7 @@ async def test_the_pauses_double(persister_bench: PersisterBench) -> None:
         assert len(persister_bench.sent) == sent_count + 1
     persister_bench.leaders[0] = B2
     persister_bench.answer()
-    assert answer.result() == ShareState(key=key(), message="")
+    assert answer_future.result() == ShareState(key=key(), message="")
 
 
 @within(run)
@@ -195,12 +195,12 @@ async def test_without_a_coordinator_the_topic_is_made_and_looked_for_again(
 @within(run)
 async def test_where_there_is_never_one_it_gives_up(persister_bench: PersisterBench) -> None:
     persister_bench.leaders[0] = None
-    (answer,) = persister_bench.persister.write(
+    (answer_future,) = persister_bench.persister.write(
         [WriteShareState(key=key(), state_epoch=0, leader_epoch=0)]
     )
     await asyncio.sleep(60)
     assert persister_bench.topics_made == ATTEMPTS
-    assert answer.result() == ShareStateError(
+    assert answer_future.result() == ShareStateError(
         key=key(),
         error=E.coordinator_not_available,
         message="Error in find coordinator. "
@@ -210,14 +210,14 @@ async def test_where_there_is_never_one_it_gives_up(persister_bench: PersisterBe
 
 @within(run)
 async def test_what_will_not_pass_is_told_at_once(persister_bench: PersisterBench) -> None:
-    (answer,) = persister_bench.persister.summarize([reading()])
+    (answer_future,) = persister_bench.persister.summarize([reading()])
     persister_bench.answer(error=E.fenced_leader_epoch, message="older")
-    assert answer.result() == ShareStateSummary(
+    assert answer_future.result() == ShareStateSummary(
         key=key(), error=E.fenced_leader_epoch, message="Error in read state summary RPC. older"
     )
-    (answer,) = persister_bench.persister.summarize([reading()])
+    (answer_future,) = persister_bench.persister.summarize([reading()])
     persister_bench.answers[-1].fail(PeerAnsweredError("refused", error=E.unsupported_version))
-    assert answer.result().error is E.unsupported_version
+    assert answer_future.result().error is E.unsupported_version
 
 
 @within(run)
@@ -232,12 +232,12 @@ async def test_a_request_without_an_answer_is_sent_again(
     persister_bench: PersisterBench, failure: Exception, error: ErrorCode
 ) -> None:
     first_command = InitializeShareState(key=key(), state_epoch=0)
-    (answer,) = persister_bench.persister.initialize([first_command])
+    (answer_future,) = persister_bench.persister.initialize([first_command])
     for _ in range(ATTEMPTS):
         persister_bench.answers[-1].fail(failure)
         await asyncio.sleep(30)
     assert len(persister_bench.sent) == ATTEMPTS
-    assert answer.result().error is error
+    assert answer_future.result().error is error
 
 
 @within(run)
@@ -268,12 +268,12 @@ async def test_a_bug_is_not_hidden(persister_bench: PersisterBench) -> None:
 @within(run)
 async def test_a_broker_that_stops_answers_all_that_waits(persister_bench: PersisterBench) -> None:
     (sent_future,) = persister_bench.persister.read([reading()])
-    (waits,) = persister_bench.persister.read([reading("h")])
+    (waits_future,) = persister_bench.persister.read([reading("h")])
     persister_bench.leaders[3] = None
-    (pauses,) = persister_bench.persister.read([reading("g", 3)])
+    (pauses_future,) = persister_bench.persister.read([reading("g", 3)])
     persister_bench.persister.stop()
     stop_error = (E.coordinator_not_available, "The broker has stopped.")
-    for future in (waits, pauses):
+    for future in (waits_future, pauses_future):
         assert (future.result().error, future.result().message) == stop_error
     persister_bench.answer(0, E.not_coordinator)
     assert sent_future.result().error is E.not_coordinator
@@ -288,21 +288,21 @@ async def await_all(answers: Sequence[Pending[Any]]) -> list[Any]:
 async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
     cluster: VirtualCluster,
 ) -> None:
-    brokers = cluster.sim.brokers
-    image = brokers[B1].image
+    broker_by_broker_id = cluster.sim.brokers
+    image = broker_by_broker_id[B1].image
     topic_id = uuid_text(image.topics["orders"].topic_id)
     state_keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
-    asks = brokers[B1].share_persister
+    asking_persister = broker_by_broker_id[B1].share_persister
     assert SHARE_STATE_TOPIC not in image.topics
     initialized = await await_all(
-        asks.initialize(
+        asking_persister.initialize(
             InitializeShareState(key=state_key, state_epoch=2, start_offset=4)
             for state_key in state_keys
         )
     )
     assert initialized == [ShareStateError(key=state_key) for state_key in state_keys]
     written_states = await await_all(
-        asks.write(
+        asking_persister.write(
             WriteShareState(
                 key=state_key,
                 state_epoch=2,
@@ -315,7 +315,7 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
         )
     )
     assert not any(written_state.error for written_state in written_states)
-    for broker in brokers.values():
+    for broker in broker_by_broker_id.values():
         read = await await_all(
             broker.share_persister.read(
                 ReadShareState(key=state_key, leader_epoch=1) for state_key in state_keys
@@ -323,37 +323,41 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
         )
         assert {state.batches for state in read} == {(StateBatch(6, 6, 2, 1),)}
     summed = await await_all(
-        asks.summarize(ReadShareState(key=state_key) for state_key in state_keys)
+        asking_persister.summarize(ReadShareState(key=state_key) for state_key in state_keys)
     )
     assert {summary.delivery_complete_count for summary in summed} == {1}
-    await await_all(asks.delete(DeleteShareState(key=state_key) for state_key in state_keys))
+    await await_all(
+        asking_persister.delete(DeleteShareState(key=state_key) for state_key in state_keys)
+    )
     (deleted_state,) = await await_all(
-        asks.read([ReadShareState(key=state_keys[0], leader_epoch=1)])
+        asking_persister.read([ReadShareState(key=state_keys[0], leader_epoch=1)])
     )
     assert deleted_state.error is E.invalid_request
 
 
 @within(run_cluster, brokers=3)
 async def test_it_goes_on_while_coordinators_die(cluster: VirtualCluster) -> None:
-    brokers = cluster.sim.brokers
-    topic_id = uuid_text(brokers[B1].image.topics["orders"].topic_id)
+    broker_by_broker_id = cluster.sim.brokers
+    topic_id = uuid_text(broker_by_broker_id[B1].image.topics["orders"].topic_id)
     state_keys = [ShareKey(f"g{group_number}", topic_id, 0) for group_number in range(20)]
-    asks = brokers[B1].share_persister
+    asking_persister = broker_by_broker_id[B1].share_persister
     initialized = await await_all(
-        asks.initialize(
+        asking_persister.initialize(
             InitializeShareState(key=state_key, state_epoch=0) for state_key in state_keys
         )
     )
     assert not any(state.error for state in initialized)
     await cluster.sim.kill_broker(BrokerId(3))
     written_states = await await_all(
-        asks.write(
+        asking_persister.write(
             WriteShareState(key=state_key, state_epoch=0, leader_epoch=0, start_offset=7)
             for state_key in state_keys
         )
     )
     assert not any(state.error for state in written_states)
     read = await await_all(
-        asks.read(ReadShareState(key=state_key, leader_epoch=0) for state_key in state_keys)
+        asking_persister.read(
+            ReadShareState(key=state_key, leader_epoch=0) for state_key in state_keys
+        )
     )
     assert {state.start_offset for state in read} == {7}

@@ -94,11 +94,11 @@ async def test_a_lock_that_ran_out_is_due_to_its_timer(cluster: VirtualCluster) 
     await member.get()
     cluster.advance(LOCK_MS)
     await asyncio.sleep(0.1)
-    (timer,) = [event for event in cluster.env.tracer.events() if event.k == "timer.fire"]
-    assert timer.d == {"timer": "share.record.lock", "waited_ms": LOCK_MS}
-    assert timer.p == ()
-    (release,) = [event for event in share_events(cluster) if event.k == "share.release"]
-    assert release.p == (timer.i,)
+    (timer_event,) = [event for event in cluster.env.tracer.events() if event.k == "timer.fire"]
+    assert timer_event.d == {"timer": "share.record.lock", "waited_ms": LOCK_MS}
+    assert timer_event.p == ()
+    (release_event,) = [event for event in share_events(cluster) if event.k == "share.release"]
+    assert release_event.p == (timer_event.i,)
 
 
 @traced
@@ -135,7 +135,7 @@ async def test_a_recording_that_begins_late_knows_who_holds_what(cluster: Virtua
     await fill(member.api, 1)
     await second_member(member).get()
     cluster.arm(Hold(), FaultPoint.SHARE_PERSIST)
-    acknowledgement = task(member.acknowledge("0:1"))
+    acknowledgement_task = task(member.acknowledge("0:1"))
     await asyncio.sleep(0.1)
     (snapshot_part,) = snapshot_parts(cluster.sim)
     assert snapshot_part["shares"] == [
@@ -145,4 +145,4 @@ async def test_a_recording_that_begins_late_knows_who_holds_what(cluster: Virtua
         }
     ]  # fmt: skip
     cluster.sim.injector.release("f")
-    assert errors(await acknowledgement) == {0: "none"}
+    assert errors(await acknowledgement_task) == {0: "none"}

@@ -135,12 +135,12 @@ async def leader() -> Leader:
 async def test_the_operation_says_whether_partitions_are_only_verified(
     leader: Leader, operation: TransactionOperation, verify_only: bool
 ) -> None:
-    verification = leader.ask(partitions=(P0, P1), operation=operation)
+    verification_future = leader.ask(partitions=(P0, P1), operation=operation)
     (transaction,) = leader.sent[0].command.transactions
     assert transaction.verify_only is verify_only
     assert transaction.partitions == (P0, P1)
     reply(leader.sent[0])
-    assert await verification == {}
+    assert await verification_future == {}
     assert leader.verification.verified == 2
 
 
@@ -151,7 +151,7 @@ async def test_one_request_is_on_its_way_and_the_rest_goes_together(leader: Lead
     await settle()
     assert [leader.names(index) for index in range(len(leader.sent))] == [["a"], ["b", "c"]]
     reply(leader.sent[1])
-    assert [await answer for answer in answers] == [{}, {}, {}]
+    assert [await answer_future for answer_future in answers] == [{}, {}, {}]
     await settle()
     leader.ask("d")
     assert leader.names(2) == ["d"]
@@ -165,8 +165,8 @@ async def test_questions_are_timed_with_the_wait_for_their_turn(leader: Leader) 
     await settle()
     leader.clock.pass_ms(4)
     reply(leader.sent[1], b=E.transaction_abortable)
-    counters = leader.verification
-    assert (counters.answered, counters.waited_us) == (2, 3_000 + 7_000)
+    queues = leader.verification
+    assert (queues.answered, queues.waited_us) == (2, 3_000 + 7_000)
 
 
 async def test_each_coordinator_has_its_own_queue(leader: Leader) -> None:
@@ -178,13 +178,13 @@ async def test_each_coordinator_has_its_own_queue(leader: Leader) -> None:
 
 async def test_without_a_coordinator_nothing_is_sent(leader: Leader) -> None:
     leader.coordinators["tx"] = None
-    errors = await leader.ask(partitions=(P0, P1))
-    assert errors == {P0: E.coordinator_not_available, P1: E.coordinator_not_available}
+    error_by_partition = await leader.ask(partitions=(P0, P1))
+    assert error_by_partition == {P0: E.coordinator_not_available, P1: E.coordinator_not_available}
     assert leader.sent == []
 
 
 @pytest.mark.parametrize(
-    ("waiting_epoch", "coming", "waiting_gets", "coming_gets"),
+    ("waiting_epoch", "coming", "error_of_waiting", "error_of_coming"),
     [
         (0, 1, E.invalid_producer_epoch, None),
         (1, 1, E.network_exception, None),
@@ -195,37 +195,37 @@ async def test_of_two_that_wait_for_one_transaction_one_gives_way(
     leader: Leader,
     waiting_epoch: int,
     coming: int,
-    waiting_gets: ErrorCode | None,
-    coming_gets: ErrorCode | None,
+    error_of_waiting: ErrorCode | None,
+    error_of_coming: ErrorCode | None,
 ) -> None:
-    blocker = leader.ask("blocker")
-    first_question = leader.ask(epoch=waiting_epoch, partitions=(P0,))
-    second_question = leader.ask(epoch=coming, partitions=(P1,))
-    assert (first_question.result() if first_question.done() else None) == (
-        {P0: waiting_gets} if waiting_gets is not None else None
+    blocker_future = leader.ask("blocker")
+    first_question_future = leader.ask(epoch=waiting_epoch, partitions=(P0,))
+    second_question_future = leader.ask(epoch=coming, partitions=(P1,))
+    assert (first_question_future.result() if first_question_future.done() else None) == (
+        {P0: error_of_waiting} if error_of_waiting is not None else None
     )
-    assert (second_question.result() if second_question.done() else None) == (
-        {P1: coming_gets} if coming_gets is not None else None
+    assert (second_question_future.result() if second_question_future.done() else None) == (
+        {P1: error_of_coming} if error_of_coming is not None else None
     )
     reply(leader.sent[0])
-    assert await blocker == {}
+    assert await blocker_future == {}
     await settle()
     (transaction,) = leader.sent[1].command.transactions
     assert transaction.producer_epoch == max(waiting_epoch, coming)
     reply(leader.sent[1])
     await settle()
-    assert first_question.done()
-    assert second_question.done()
+    assert first_question_future.done()
+    assert second_question_future.done()
     assert leader.verification.failed == 1
 
 
 async def test_one_that_is_on_its_way_is_left_alone(leader: Leader) -> None:
-    first_question, second_question = leader.ask(epoch=0), leader.ask(epoch=1)
-    assert not first_question.done()
+    first_question_future, second_question_future = leader.ask(epoch=0), leader.ask(epoch=1)
+    assert not first_question_future.done()
     reply(leader.sent[0])
-    assert await first_question == {}
+    assert await first_question_future == {}
     reply(leader.sent[1])
-    assert await second_question == {}
+    assert await second_question_future == {}
 
 
 # Which row of docs/rules.md explains the answer
@@ -259,13 +259,13 @@ def test_an_answer_is_explained_by_a_rule(
 
 async def test_what_the_trace_tells_of_an_answer(leader: Leader) -> None:
     leader.tracer.level = TraceLevel.FULL
-    first_question = leader.ask("a", epoch=1)
-    second_question = leader.ask("b", epoch=1)
+    first_question_future = leader.ask("a", epoch=1)
+    second_question_future = leader.ask("b", epoch=1)
     leader.ask("b", epoch=0)  # gives way to the one that waits
     reply(leader.sent[0], a=E.transaction_abortable)
-    await first_question
+    await first_question_future
     leader.sent[1].answer.resolve(AddPartitionsToTxnReply(error=E.cluster_authorization_failed))
-    await second_question
+    await second_question_future
     leader.coordinators["c"] = None
     await leader.ask("c")
     answers = [event.d for event in leader.tracer.events() if event.k == "verify.answer"]
@@ -324,20 +324,22 @@ async def test_a_producer_gets_an_error_that_its_version_knows(
     operation: TransactionOperation,
     producer_error: ErrorCode | None,
 ) -> None:
-    verification = leader.ask(operation=operation)
+    verification_future = leader.ask(operation=operation)
     reply(leader.sent[0], tx=coordinator_error)
-    errors = await verification
-    errors_for_producer = {
-        part: produce_error(error, operation, release_rules=LATEST_RULES)
-        for part, error in errors.items()
+    error_by_partition = await verification_future
+    errors_for_producer_by_partition = {
+        topic_partition: produce_error(error, operation, release_rules=LATEST_RULES)
+        for topic_partition, error in error_by_partition.items()
     }
-    assert errors_for_producer == ({} if producer_error is None else {P0: producer_error})
+    assert errors_for_producer_by_partition == (
+        {} if producer_error is None else {P0: producer_error}
+    )
     assert leader.verification.verified == (producer_error is None)
     assert leader.verification.failed == (producer_error is not None)
 
 
 @pytest.mark.parametrize(
-    ("top", "partition_error"),
+    ("top_level_error", "partition_error"),
     [
         (E.cluster_authorization_failed, E.invalid_txn_state),
         (E.unknown_server_error, E.unknown_server_error),
@@ -345,45 +347,45 @@ async def test_a_producer_gets_an_error_that_its_version_knows(
 )
 @pytest.mark.parametrize("as_exception", [False, True])
 async def test_a_top_level_error_answers_all_waiting_requests(
-    leader: Leader, top: ErrorCode, partition_error: ErrorCode, as_exception: bool
+    leader: Leader, top_level_error: ErrorCode, partition_error: ErrorCode, as_exception: bool
 ) -> None:
-    verification = leader.ask(partitions=(P0, P1))
+    verification_future = leader.ask(partitions=(P0, P1))
     if as_exception:
-        leader.sent[0].answer.fail(PeerAnsweredError("answered", error=int(top)))
+        leader.sent[0].answer.fail(PeerAnsweredError("answered", error=int(top_level_error)))
     else:
-        leader.sent[0].answer.resolve(AddPartitionsToTxnReply(error=int(top)))
-    assert await verification == {P0: partition_error, P1: partition_error}
+        leader.sent[0].answer.resolve(AddPartitionsToTxnReply(error=int(top_level_error)))
+    assert await verification_future == {P0: partition_error, P1: partition_error}
 
 
 @pytest.mark.parametrize("failure", [PeerDisconnectedError("lost"), PeerTimeoutError("late")])
 async def test_no_answer_is_a_network_exception_and_the_queue_goes_on(
     leader: Leader, failure: Exception
 ) -> None:
-    first_question, second_question = leader.ask("a"), leader.ask("b")
+    first_question_future, second_question_future = leader.ask("a"), leader.ask("b")
     leader.sent[0].answer.fail(failure)
-    assert await first_question == {P0: E.network_exception}
+    assert await first_question_future == {P0: E.network_exception}
     await settle()
     reply(leader.sent[1])
-    assert await second_question == {}
+    assert await second_question_future == {}
 
 
 async def test_a_bug_is_not_taken_for_an_answer(leader: Leader) -> None:
-    verification = leader.ask()
+    verification_future = leader.ask()
     leader.sent[0].answer.fail(InvariantViolation("broken"))
     with pytest.raises(InvariantViolation):
-        await verification
+        await verification_future
 
 
 async def test_a_cancelled_request_cancels_all_that_waited_for_it(leader: Leader) -> None:
-    verification = leader.ask()
+    verification_future = leader.ask()
     leader.sent[0].answer.fail(asyncio.CancelledError())
     with pytest.raises(asyncio.CancelledError):
-        await verification
+        await verification_future
 
 
 @pytest.mark.parametrize("operation", [OLD, NEW, ADD])
 @pytest.mark.parametrize(
-    ("rules", "expected", "event"),
+    ("rules", "expected_by_partition", "event"),
     [
         (LATEST_RULES, {}, "txn.verification.skipped"),
         (
@@ -395,14 +397,14 @@ async def test_a_cancelled_request_cancels_all_that_waited_for_it(leader: Leader
 )
 async def test_a_coordinator_from_before_verification_is_met_and_told_of_once(
     rules: Rules,
-    expected: Errors,
+    expected_by_partition: Errors,
     event: str,
     operation: TransactionOperation,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     leader = Leader(rules=rules, fleet=Fleet(releases_by_broker={HOME: RELEASE_2_8}))
     for _ in range(3):
-        assert await leader.ask(operation=operation) == expected
+        assert await leader.ask(operation=operation) == expected_by_partition
     assert leader.sent == []
     assert capsys.readouterr().out.count(event) == 1
 
@@ -414,39 +416,42 @@ async def test_in_a_mixed_batch_the_first_ones_version_decides_for_all(leader: L
         (NEW, OLD, E.transaction_abortable),
     ]
     for opening_operation, joining_operation, expected_error in cases:
-        blocker = leader.ask("blocker")
+        blocker_future = leader.ask("blocker")
         answers = [
             leader.ask("a", operation=opening_operation),
             leader.ask("b", operation=joining_operation),
         ]
         reply(leader.sent[-1])
-        await blocker
+        await blocker_future
         await settle()
         reply(leader.sent[-1], a=E.transaction_abortable, b=E.transaction_abortable)
-        assert [await answer for answer in answers] == [{P0: expected_error}, {P0: expected_error}]
+        assert [await answer_future for answer_future in answers] == [
+            {P0: expected_error},
+            {P0: expected_error},
+        ]
         await settle()
 
 
 async def test_only_the_partitions_with_an_error_are_in_the_answer(leader: Leader) -> None:
-    verification = leader.ask(partitions=(P0, P1))
+    verification_future = leader.ask(partitions=(P0, P1))
     leader.sent[0].answer.resolve(
         AddPartitionsToTxnReply(
             results=((TransactionalId("tx"), ((P0, E.none), (P1, E.invalid_txn_state))),)
         )
     )
-    assert await verification == {P1: E.invalid_txn_state}
+    assert await verification_future == {P1: E.invalid_txn_state}
     assert (leader.verification.verified, leader.verification.failed) == (1, 1)
 
 
 async def test_question_and_answer_are_in_the_trace(leader: Leader) -> None:
     leader.tracer.level = TraceLevel.FULL
-    first_question = leader.ask(operation=ADD)
+    first_question_future = leader.ask(operation=ADD)
     reply(leader.sent[0])
-    await first_question
+    await first_question_future
     await settle()
-    second_question = leader.ask()
+    second_question_future = leader.ask()
     reply(leader.sent[1], tx=E.transaction_abortable)
-    await second_question
+    await second_question_future
     events = list(leader.tracer.events())
     assert [event.k for event in events] == ["verify.ask", "verify.answer"] * 2
     event_fields = [cast(dict[str, object], event.d) for event in events]
@@ -460,13 +465,13 @@ async def test_question_and_answer_are_in_the_trace(leader: Leader) -> None:
 
 async def test_each_partition_is_asked_and_answered_in_the_trace(leader: Leader) -> None:
     leader.tracer.level = TraceLevel.FULL
-    verification = leader.ask(partitions=(P0, P1))
+    verification_future = leader.ask(partitions=(P0, P1))
     leader.sent[0].answer.resolve(
         AddPartitionsToTxnReply(
             results=((TransactionalId("tx"), ((P0, E.none), (P1, E.invalid_txn_state))),)
         )
     )
-    await verification
+    await verification_future
     events = [(event.k, cast(dict[str, object], event.d)) for event in leader.tracer.events()]
     assert [(event_kind, data["tp"], data.get("error")) for event_kind, data in events] == [
         ("verify.ask", str(P0), None),
@@ -495,11 +500,11 @@ async def test_brief_has_the_refusal_alone_with_all_that_it_was_about(leader: Le
     leader.tracer.level = TraceLevel.BRIEF
     request = leader.tracer.emit("note", "broker/1")
     cause_before = leader.tracer.set_cause(request)
-    verification = leader.ask(operation=ADD)
+    verification_future = leader.ask(operation=ADD)
     leader.tracer.set_cause(cause_before)
     leader.clock.pass_ms(3)
     reply(leader.sent[0], tx=E.invalid_txn_state)
-    await verification
+    await verification_future
     _, answer_event = leader.tracer.events()
     assert (answer_event.k, answer_event.p) == ("verify.answer", (request,))
     answer_details = cast(dict[str, object], answer_event.d)
@@ -512,16 +517,16 @@ async def test_brief_has_the_refusal_alone_with_all_that_it_was_about(leader: Le
 
 async def test_brief_leaves_a_yes_out_as_the_append_follows(leader: Leader) -> None:
     leader.tracer.level = TraceLevel.BRIEF
-    verification = leader.ask(operation=ADD)
+    verification_future = leader.ask(operation=ADD)
     reply(leader.sent[0])
-    await verification
+    await verification_future
     assert len(leader.tracer) == 0
 
 
 async def test_an_answer_is_in_the_trace_whose_question_came_before_it(leader: Leader) -> None:
-    verification = leader.ask()
+    verification_future = leader.ask()
     leader.tracer.level = TraceLevel.FULL
     reply(leader.sent[0])
-    await verification
+    await verification_future
     (event,) = leader.tracer.events()
     assert (event.k, event.p) == ("verify.answer", ())

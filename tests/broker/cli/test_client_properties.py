@@ -50,9 +50,9 @@ def test_what_cannot_be_obeyed_is_refused_with_its_line(
 ) -> None:
     file = tmp_path / "client.properties"
     file.write_text(text)
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(ConfigError) as error_info:
         read_client_properties(file)
-    assert message in str(error.value)
+    assert message in str(error_info.value)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -22,6 +22,6 @@ def test_one_is_set(token: str) -> None:
     "token", ["short", "x" * 257, "with a blank in it", "with\nlines in it..."]
 )
 def test_a_bad_one_is_refused_and_not_repeated(token: str) -> None:
-    with pytest.raises(ConfigError, match="TXNSIM_TOKEN: expected 16 to 256") as refusal:
+    with pytest.raises(ConfigError, match="TXNSIM_TOKEN: expected 16 to 256") as error_info:
         token_from({"TXNSIM_TOKEN": token})
-    assert token not in str(refusal.value)
+    assert token not in str(error_info.value)

@@ -72,8 +72,8 @@ def test_a_share_group_from_its_offsets_to_its_end(server: TxnsimServer, capsys:
 
     reset = ("offsets", "reset", "shop", "--topic", "orders")
     assert run(server, *reset, "--to-offset", "17") == 0
-    out, err = capsys.readouterr()
-    assert err == "orders-0 has offsets 0 to 2: 2 instead of 17.\n"
+    out, error_output = capsys.readouterr()
+    assert error_output == "orders-0 has offsets 0 to 2: 2 instead of 17.\n"
     assert out.splitlines()[1].split() == ["orders-0", "2"]
     for target_option, offset in (("--to-earliest", 0), ("--to-latest", 2)):
         assert run(server, *reset, target_option, "--json") == 0
@@ -119,7 +119,7 @@ def described_share_group(**changes: object) -> GroupDescription:
     ],
 )
 def test_a_share_group_that_begins_at_the_end_says_so(offset: int | None, beginning: str) -> None:
-    orders = TopicPartition("orders", 0)
+    orders_partition = TopicPartition("orders", 0)
     lines = [
         str(line)
         for line in _describe(
@@ -127,7 +127,7 @@ def test_a_share_group_that_begins_at_the_end_says_so(offset: int | None, beginn
                 isolation_level="read_committed",
                 offset_reset="latest",
                 positions=(
-                    GroupPosition(partition=orders, offset=offset, lag=0, begins_at=5),
+                    GroupPosition(partition=orders_partition, offset=offset, lag=0, begins_at=5),
                     GroupPosition(partition=TopicPartition("sales", 0), offset=2, lag=0),
                 ),
             )
@@ -157,10 +157,12 @@ def test_a_member_is_shown_and_keeps_its_group(server: TxnsimServer, capsys: Cap
         ("offsets", "reset", "busy", "--topic", "sales", "--to-latest"),
     ):
         assert run(server, *refused_arguments) == 1
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert "The broker answered NON_EMPTY_GROUP (68)." in err
-        assert err.endswith("Stop its members first; `txnsim groups describe` names them.\n")
+        output, error_output = capsys.readouterr()
+        assert output == ""
+        assert "The broker answered NON_EMPTY_GROUP (68)." in error_output
+        assert error_output.endswith(
+            "Stop its members first; `txnsim groups describe` names them.\n"
+        )
 
 
 @pytest.mark.slow

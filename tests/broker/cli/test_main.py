@@ -125,11 +125,11 @@ def test_a_command_does_not_import_hypothesis() -> None:
 
 def test_help_shows_every_command_once_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
-    out = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert sorted(name for names in groups().values() for name in names) == sorted(commands())
-    assert all(f"\n    {command_name} " in out for command_name in commands())
-    assert all(f"\n{title}:\n" in out for title in groups())
-    assert "\nexamples:\n  txnsim serve" in out
+    assert all(f"\n    {command_name} " in output for command_name in commands())
+    assert all(f"\n{title}:\n" in output for title in groups())
+    assert "\nexamples:\n  txnsim serve" in output
 
 
 @pytest.mark.slow
@@ -289,10 +289,10 @@ def test_logs_are_no_results(capsys: pytest.CaptureFixture[str]) -> None:
         structlog.get_logger("txnsim.test").error("txn.markers.broken_answer", broker=1)
     finally:
         structlog.configure(**config_before)
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "txn.markers.broken_answer" in err
-    assert "controller.session_ended" not in err, "a story tells that by itself"
+    output, error_output = capsys.readouterr()
+    assert output == ""
+    assert "txn.markers.broken_answer" in error_output
+    assert "controller.session_ended" not in error_output, "a story tells that by itself"
 
 
 class Terminal(io.StringIO):
@@ -445,9 +445,9 @@ def test_what_is_wrong_is_told_with_what_was_meant(
     parser = CommandParser(prog="p")
     parser.add_argument("--brokers", type=int)
     branches = parser.add_subparsers(dest="command", required=True, metavar="WHAT")
-    branch = branches.add_parser("sub")
-    branch.add_argument("--topic")
-    branch.add_argument("--level", choices=["deeper", "flat"])
+    branch_parser = branches.add_parser("sub")
+    branch_parser.add_argument("--topic")
+    branch_parser.add_argument("--level", choices=["deeper", "flat"])
     other_command = branches.add_parser("other")
     other_command.add_argument("file", metavar="FILE")
     other_command.add_argument("--to", required=True)
@@ -526,17 +526,17 @@ def test_every_command_is_a_level() -> None:
     assert "--http" in tree["faults list"].takes_value
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
+@pytest.mark.parametrize("shell_name", ["zsh", "fish"])
 def test_other_shells_take_their_script(
-    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shell_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["completion", shell]) == 0
-    file = tmp_path / shell
+    assert main(["completion", shell_name]) == 0
+    file = tmp_path / shell_name
     file.write_text(capsys.readouterr().out)
     assert "find-hanging" in file.read_text()
-    program = shutil.which(shell)
+    program = shutil.which(shell_name)
     if program is None:
-        pytest.skip(f"no {shell} on this machine: its script is made and not run")
+        pytest.skip(f"no {shell_name} on this machine: its script is made and not run")
     process = subprocess.run(
         [program, "-n", str(file)], capture_output=True, text=True, check=False
     )

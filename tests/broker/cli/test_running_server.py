@@ -224,36 +224,36 @@ def test_with_a_token_it_is_its_owners(tmp_path: Path) -> None:
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    target, link = tmp_path / "elsewhere", tmp_path / "ready"
-    link.symlink_to(target)
-    ready_file.check(link)
-    ready_file.write(link, b"{}", is_secret=False)
-    assert link.is_symlink()
-    assert target.read_bytes() == b"{}"
+    target_path, link_path = tmp_path / "elsewhere", tmp_path / "ready"
+    link_path.symlink_to(target_path)
+    ready_file.check(link_path)
+    ready_file.write(link_path, b"{}", is_secret=False)
+    assert link_path.is_symlink()
+    assert target_path.read_bytes() == b"{}"
 
 
 @pytest.mark.parametrize("is_link", [False, True])
 def test_what_is_no_file_is_written_to_and_stays(tmp_path: Path, *, is_link: bool) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    path = pipe
+    pipe_file = tmp_path / "pipe"
+    os.mkfifo(pipe_file)
+    path = pipe_file
     if is_link:
         path = tmp_path / "link"
-        path.symlink_to(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        path.symlink_to(pipe_file)
+    reader = os.open(pipe_file, os.O_RDONLY | os.O_NONBLOCK)
     try:
         ready_file.check(path)
         ready_file.write(path, b"{}", is_secret=True)
         assert os.read(reader, 10) == b"{}"
     finally:
         os.close(reader)
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert stat.S_ISFIFO(pipe_file.stat().st_mode)
 
 
 def test_a_missing_folder_and_a_folder_are_told_before_anything_starts(tmp_path: Path) -> None:
-    missing = tmp_path / "missing" / "ready"
+    missing_path = tmp_path / "missing" / "ready"
     with pytest.raises(ConfigError, match=r"--ready-file .*: there is no directory .*missing"):
-        ready_file.check(missing)
+        ready_file.check(missing_path)
     with pytest.raises(ConfigError, match=r"--ready-file .*: is a directory"):
         ready_file.check(tmp_path)
 
@@ -267,9 +267,9 @@ OURS = b'{"bootstrap":"127.0.0.1:1","http":null,"pid":%d}'
 
 
 def test_what_a_run_before_has_left_is_removed(tmp_path: Path) -> None:
-    path, link = tmp_path / "ready", tmp_path / "link"
-    link.symlink_to(path)
-    for name in (path, link):
+    path, link_path = tmp_path / "ready", tmp_path / "link"
+    link_path.symlink_to(path)
+    for name in (path, link_path):
         path.write_bytes(OURS % 1)
         ready_file.remove_old(name)
         assert not path.exists()
@@ -303,10 +303,10 @@ def test_what_is_not_ours_is_never_removed(tmp_path: Path, content: bytes) -> No
     ready_file.remove_old(path)
     assert path.read_bytes() == content
     ready_file.remove_old(tmp_path)
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    ready_file.remove_old(pipe)
-    assert pipe.exists()
+    pipe_file = tmp_path / "pipe"
+    os.mkfifo(pipe_file)
+    ready_file.remove_old(pipe_file)
+    assert pipe_file.exists()
 
 
 def test_a_folder_that_may_not_be_written_to_is_named(
@@ -332,9 +332,9 @@ def test_a_line_of_json_begins_with_when_how_bad_who_and_what(
     set_up_logs(log_format=LogFormat.JSON)
     with bound_contextvars(correlation_id=7):
         structlog.get_logger("txnsim.test").info("broker.registered", broker=1)
-    out, err = capsys.readouterr()
-    assert out == ""
-    printed_line = json.loads(err)
+    output, error_output = capsys.readouterr()
+    assert output == ""
+    printed_line = json.loads(error_output)
     assert list(printed_line) == [
         "timestamp",
         "level",
@@ -378,8 +378,8 @@ def test_lines_below_the_level_are_left_out(
     log = structlog.get_logger("txnsim.test")
     for level_name in LEVELS:
         getattr(log, level_name)(f"of-level-{level_name}")
-    err = capsys.readouterr().err
-    shown_levels = [level_name for level_name in LEVELS if f"of-level-{level_name}" in err]
+    error_output = capsys.readouterr().err
+    shown_levels = [level_name for level_name in LEVELS if f"of-level-{level_name}" in error_output]
     assert shown_levels == list(LEVELS[LEVELS.index(log_level) :])
 
 
@@ -388,10 +388,10 @@ def test_lines_for_people_have_no_colours_where_nobody_looks(
 ) -> None:
     set_up_logs()
     structlog.get_logger("txnsim.test").info("broker.registered", broker=1)
-    err = capsys.readouterr().err
-    assert "\033" not in err
-    assert "broker.registered" in err
-    assert "[txnsim.test] broker=1" in err
+    error_output = capsys.readouterr().err
+    assert "\033" not in error_output
+    assert "broker.registered" in error_output
+    assert "[txnsim.test] broker=1" in error_output
 
 
 def test_it_looks_seldom_inside_and_as_before_behind() -> None:

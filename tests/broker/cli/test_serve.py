@@ -296,8 +296,8 @@ def test_a_failed_start_is_one_line_and_a_status(
 def test_the_collector_looks_seldom_while_the_server_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     thresholds: list[tuple[int, int, int]] = []
 
-    def note(serving: Coroutine[Any, Any, int]) -> int:
-        serving.close()
+    def note(serving_coroutine: Coroutine[Any, Any, int]) -> int:
+        serving_coroutine.close()
         thresholds.append(gc.get_threshold())
         return 0
 
@@ -342,9 +342,9 @@ def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> No
         assert json.loads(ready_file.read_text()) == facts
         assert [path.name for path in tmp_path.iterdir()] == ["ready.json"]
         process.send_signal(number)
-        _out, complaints = process.communicate(timeout=SLOW_S)
+        _out, complaints_text = process.communicate(timeout=SLOW_S)
     assert process.returncode == 0
-    assert complaints == ""
+    assert complaints_text == ""
     assert not ready_file.exists()
     assert facts["pid"] == process.pid
     assert len(facts["bootstrap"].split(",")) == 3
@@ -631,7 +631,7 @@ def test_a_cluster_starts_without_what_nobody_has_asked_for() -> None:
     )
     modules = process.stdout.split()
     assert "txnsim.coordinators.txn.service" in modules
-    assert [module for module in modules if module.startswith(LATER)] == []
+    assert [module_name for module_name in modules if module_name.startswith(LATER)] == []
 
 
 # The arguments of ``serve`` for disks.
@@ -744,10 +744,14 @@ def test_a_file_that_vanishes_is_named(disk: Path) -> None:
 # The clock
 
 
-def clock_at(text: str, *, disk: Path | None = None) -> int:
+def clock_at(text: str, *, log_directory: Path | None = None) -> int:
     async def main() -> int:
         environment = real_environment()
-        disks = None if disk is None else serve_load.disks_of(arguments("--load", str(disk)))
+        disks = (
+            None
+            if log_directory is None
+            else serve_load.disks_of(arguments("--load", str(log_directory)))
+        )
         serve_load.set_clock(environment, text, disks)
         return environment.clock.now_ms()
 
@@ -763,10 +767,10 @@ def test_the_clock_begins_where_it_is_told(text: str) -> None:
 
 
 def test_the_clock_begins_where_the_disks_stopped(disk: Path, tmp_path: Path) -> None:
-    assert NOW <= clock_at("stopped", disk=disk) < NOW + 60_000
+    assert NOW <= clock_at("stopped", log_directory=disk) < NOW + 60_000
     write_disk(tmp_path / "empty", {("orders", 0): LogDriver().log})
     with pytest.raises(ConfigError, match="no record on the disks"):
-        clock_at("stopped", disk=tmp_path / "empty")
+        clock_at("stopped", log_directory=tmp_path / "empty")
 
 
 def test_what_is_no_time_is_refused() -> None:

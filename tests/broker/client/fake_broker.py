@@ -158,8 +158,8 @@ class FakeBroker:
 
 def coordinator(request: ReceivedRequest, port: int = 1, *, error: int = 0) -> Any:
     """An answer to FindCoordinator that names broker 1, or an error for every key."""
-    node = -1 if error else 1
-    common = {"node_id": node, "host": "127.0.0.1", "port": port, "error_code": error}
+    node_id = -1 if error else 1
+    common = {"node_id": node_id, "host": "127.0.0.1", "port": port, "error_code": error}
     if request.version < 4:
         return request.answer(error_message=None, **common)
     return request.answer(

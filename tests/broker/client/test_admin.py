@@ -62,13 +62,13 @@ def update_answer(error: int = 0, message: str | None = None) -> Any:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
-    handlers = {
+    handler_by_api = {
         ClientApi.CREATE_TOPICS: creation_answer(),
         ClientApi.DELETE_TOPICS: deletion_answer(),
         ClientApi.INCREMENTAL_ALTER_CONFIGS: alteration_answer(),
         ClientApi.UPDATE_FEATURES: update_answer(),
     }
-    async with FakeBroker(handlers) as fake_broker:
+    async with FakeBroker(handler_by_api) as fake_broker:
         yield fake_broker
 
 
@@ -116,9 +116,9 @@ async def test_a_deletion_is_waited_for_until_no_broker_names_the_topic(
 
 async def test_a_refusal_has_the_brokers_words(broker: FakeBroker, admin: Admin) -> None:
     broker.handlers[ClientApi.CREATE_TOPICS] = creation_answer(36, "it exists")
-    with pytest.raises(ClientError, match=r"TOPIC_ALREADY_EXISTS \(it exists\)") as error:
+    with pytest.raises(ClientError, match=r"TOPIC_ALREADY_EXISTS \(it exists\)") as error_info:
         await admin.create_topic("t")
-    assert error.value.error == ErrorCode.topic_already_exists
+    assert error_info.value.error == ErrorCode.topic_already_exists
 
 
 async def test_no_controller_is_waited_for(broker: FakeBroker, admin: Admin) -> None:
@@ -147,9 +147,9 @@ async def test_topics_are_deleted_by_name(version: int) -> None:
         admin = Admin(cluster)
         assert await admin.delete_topics(("t",)) == {"t": None}
         broker.handlers[ClientApi.DELETE_TOPICS] = deletion_answer(3)
-        outcome = (await admin.delete_topics(("t",)))["t"]
-        assert outcome is not None
-        assert outcome.error == ErrorCode.unknown_topic_or_partition
+        outcome_error = (await admin.delete_topics(("t",)))["t"]
+        assert outcome_error is not None
+        assert outcome_error.error == ErrorCode.unknown_topic_or_partition
 
 
 async def test_features_are_changed_all_or_none(broker: FakeBroker, admin: Admin) -> None:

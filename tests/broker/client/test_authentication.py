@@ -78,9 +78,9 @@ async def test_a_client_says_who_it_is_before_anything_else() -> None:
     async with broker() as fake:
         connection = await connect(fake)
         assert fake.keys == [ClientApi.SASL_HANDSHAKE, ClientApi.SASL_AUTHENTICATE]
-        handshake, token = fake.asked[1:]
-        assert (handshake.version, handshake.message.mechanism) == (1, "PLAIN")
-        assert (token.version, token.message.auth_bytes) == (2, b"\0alice\0secret")
+        handshake_request, token_request = fake.asked[1:]
+        assert (handshake_request.version, handshake_request.message.mechanism) == (1, "PLAIN")
+        assert (token_request.version, token_request.message.auth_bytes) == (2, b"\0alice\0secret")
         assert (await connection.request(END)).error_code == ErrorCode.none
         connection.close()
 
@@ -118,9 +118,9 @@ async def test_a_session_is_renewed_before_it_ends_and_requests_wait() -> None:
     async with broker(authenticate=authenticate) as fake:
         connection = await connect(fake)
         await asyncio.sleep(0.01)
-        first_answer, second_answer = connection.send(END), connection.send(END)
-        await first_answer
-        await second_answer
+        first_answer_future, second_answer_future = connection.send(END), connection.send(END)
+        await first_answer_future
+        await second_answer_future
         assert fake.keys == [
             *(ClientApi.SASL_HANDSHAKE, ClientApi.SASL_AUTHENTICATE),
             *(ClientApi.SASL_HANDSHAKE, ClientApi.SASL_AUTHENTICATE),
@@ -146,10 +146,10 @@ async def test_a_connection_that_is_cut_meanwhile_fails_what_waits() -> None:
     async with broker(authenticate=in_turn(lets_in(1), lambda _: SILENCE)) as fake:
         connection = await connect(fake)
         await asyncio.sleep(0.01)
-        answer = connection.send(END)
+        answer_future = connection.send(END)
         connection.close()
         with pytest.raises(ConnectionLostError):
-            await answer
+            await answer_future
         await connection.wait_closed()
 
 
@@ -161,13 +161,13 @@ async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
 
 
 async def test_a_bad_token_is_refused_after_its_reason_was_seen() -> None:
-    bearer = msgspec.structs.replace(
+    bearer_security = msgspec.structs.replace(
         PLAIN, mechanism="OAUTHBEARER", credential=Bearer(claims={"sub": "alice"})
     )
     refuses = in_turn(lets_in(token=b'{"status":"invalid_token"}'), lets_in(error=58))
     async with broker(authenticate=refuses) as fake:
         with pytest.raises(AuthenticationError, match="who are you"):
-            await connect(fake, bearer)
+            await connect(fake, bearer_security)
         assert fake.asked[-1].message.auth_bytes == b"\x01"
 
 
@@ -206,10 +206,10 @@ async def test_tls_that_fails_is_no_lost_connection(tmp_path: Path) -> None:
 async def test_an_alert_after_the_handshake_is_a_failure_of_it() -> None:
     async with broker() as fake:
         connection = await connect(fake)
-        answer = connection.send(END)
+        answer_future = connection.send(END)
         connection.connection_lost(ssl.SSLError(1, "certificate required"))
         with pytest.raises(AuthenticationError, match="certificate required"):
-            await answer
+            await answer_future
 
 
 async def test_bad_certificates_are_reported_at_once() -> None:

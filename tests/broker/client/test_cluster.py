@@ -106,9 +106,9 @@ async def test_a_dead_address_is_passed_over() -> None:
 async def test_a_missing_broker_fails_at_once_and_keeps_the_reason() -> None:
     async with FakeBroker() as dead_broker:
         pass
-    with pytest.raises(ConnectionLostError, match="Connection refused") as error:
+    with pytest.raises(ConnectionLostError, match="Connection refused") as error_info:
         await Cluster(dead_broker.address).connect()
-    assert isinstance(error.value.__cause__, OSError)
+    assert isinstance(error_info.value.__cause__, OSError)
 
 
 async def test_connections_are_shared_and_reopened() -> None:
@@ -161,29 +161,31 @@ async def test_the_highest_features_epoch_wins_over_all_connections() -> None:
 
 async def test_a_leader_is_looked_up_until_there_is_one_and_remembered() -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=QUICK) as cluster:
-        leaderless = functools.partial(broker.metadata, leader_id=-1)
-        broker.handlers[ClientApi.METADATA] = in_turn(leaderless, leaderless, broker.metadata)
+        has_no_leader = functools.partial(broker.metadata, leader_id=-1)
+        broker.handlers[ClientApi.METADATA] = in_turn(has_no_leader, has_no_leader, broker.metadata)
         assert (await cluster.leader(T0)).leader_id == 1
-        lookups_before = len(broker.of(ClientApi.METADATA))
+        lookup_count_before = len(broker.of(ClientApi.METADATA))
         await cluster.leader(T0)
-        assert len(broker.of(ClientApi.METADATA)) == lookups_before
+        assert len(broker.of(ClientApi.METADATA)) == lookup_count_before
         cluster.forget_leader("t")
         await cluster.leader(T0)
-        assert len(broker.of(ClientApi.METADATA)) == lookups_before + 1
+        assert len(broker.of(ClientApi.METADATA)) == lookup_count_before + 1
 
 
 @pytest.mark.parametrize(
-    ("partition", "expected"),
+    ("partition", "expected_error"),
     [
         (TopicPartition("nope", 0), ErrorCode.unknown_topic_or_partition),
         (TopicPartition("t", 9), ErrorCode.unknown_topic_or_partition),
     ],
 )
-async def test_no_leader_in_time_says_why(partition: TopicPartition, expected: ErrorCode) -> None:
+async def test_no_leader_in_time_says_why(
+    partition: TopicPartition, expected_error: ErrorCode
+) -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=SHORT) as cluster:
-        with pytest.raises(RetriableError) as error:
+        with pytest.raises(RetriableError) as error_info:
             await cluster.leader(partition)
-        assert error.value.error == expected
+        assert error_info.value.error == expected_error
 
 
 async def test_a_topic_without_leaders_says_so() -> None:
@@ -196,10 +198,10 @@ async def test_a_topic_without_leaders_says_so() -> None:
 async def test_a_topic_that_is_refused_is_not_asked_for_again() -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=QUICK) as cluster:
         broker.handlers[ClientApi.METADATA] = functools.partial(broker.metadata, error=29)
-        with pytest.raises(ClientError) as error:
+        with pytest.raises(ClientError) as error_info:
             await cluster.leader(T0)
-        assert error.value.error == ErrorCode.topic_authorization_failed
-        assert not isinstance(error.value, RetriableError)
+        assert error_info.value.error == ErrorCode.topic_authorization_failed
+        assert not isinstance(error_info.value, RetriableError)
 
 
 # Coordinators
@@ -207,8 +209,8 @@ async def test_a_topic_that_is_refused_is_not_asked_for_again() -> None:
 
 async def test_a_coordinator_is_looked_up_until_there_is_one_and_remembered() -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=QUICK) as cluster:
-        not_yet = functools.partial(coordinator, error=15)
-        broker.handlers[ClientApi.FIND_COORDINATOR] = in_turn(not_yet, broker.find_coordinator)
+        is_not_yet = functools.partial(coordinator, error=15)
+        broker.handlers[ClientApi.FIND_COORDINATOR] = in_turn(is_not_yet, broker.find_coordinator)
         assert await cluster.coordinator("a") == 1
         assert await cluster.coordinator("a") == 1
         assert broker.keys == [10, 10]
@@ -322,10 +324,10 @@ def test_only_the_old_protocol_adds_partitions_and_only_once() -> None:
     assert not session.touch(P0)
     assert session.has(P0)
     assert session.touch(P1)
-    v2 = initialized_session(2)
-    v2.begin()
-    assert not v2.touch(P0)
-    assert v2.has(P0)
+    session_v2 = initialized_session(2)
+    session_v2.begin()
+    assert not session_v2.touch(P0)
+    assert session_v2.has(P0)
 
 
 def test_old_protocol_continues_sequences_across_transactions() -> None:
@@ -449,9 +451,9 @@ async def test_versions_and_features_are_negotiated_first() -> None:
         assert connection.versions[ClientApi.END_TXN] == VersionRange(0, 5)
         assert connection.features.level("transaction.version") == 1
         assert connection.features.epoch == 10
-        (hello,) = broker.asked
-        assert (hello.version, hello.message.client_software_name) == (4, "txnsim")
-        assert hello.message.client_software_version == "1.2"
+        (hello_request,) = broker.asked
+        assert (hello_request.version, hello_request.message.client_software_name) == (4, "txnsim")
+        assert hello_request.message.client_software_version == "1.2"
         connection.close()
         await connection.wait_closed()
 
@@ -493,18 +495,18 @@ async def test_a_listener_that_closes_at_once_differs_from_a_dead_one() -> None:
 
 
 async def test_answers_are_matched_by_correlation_id() -> None:
-    answer = end_answer(0, epoch=9)
-    async with FakeBroker({ClientApi.END_TXN: in_turn(lambda _: SILENCE, answer)}) as broker:
+    make_answer = end_answer(0, epoch=9)
+    async with FakeBroker({ClientApi.END_TXN: in_turn(lambda _: SILENCE, make_answer)}) as broker:
         connection = await connect(broker)
-        swallowed_request, answered_end = (
+        swallowed_request_future, answered_end_future = (
             connection.send(CONNECTION_END),
             connection.send(CONNECTION_END),
         )
-        assert (await answered_end).producer_epoch == 9
-        assert not swallowed_request.done()
+        assert (await answered_end_future).producer_epoch == 9
+        assert not swallowed_request_future.done()
         connection.close()
         with pytest.raises(ConnectionLostError, match="closed by us"):
-            await swallowed_request
+            await swallowed_request_future
         assert not connection.is_usable
         with pytest.raises(ConnectionLostError):
             connection.send(CONNECTION_END)
@@ -513,19 +515,19 @@ async def test_answers_are_matched_by_correlation_id() -> None:
 async def test_no_answer_in_time_closes_the_connection_and_fails_what_is_behind() -> None:
     async with FakeBroker({ClientApi.END_TXN: lambda _: SILENCE}) as broker:
         connection = await connect(broker)
-        first_answer = connection.send(
+        first_answer_future = connection.send(
             VersionedRequest(api=ClientApi.END_TXN, build=CONNECTION_END.build, timeout_ms=30)
         )
-        second_answer = connection.send(
+        second_answer_future = connection.send(
             VersionedRequest(api=ClientApi.END_TXN, build=CONNECTION_END.build, timeout_ms=60_000)
         )
         with pytest.raises(
             RequestTimeoutError, match="did not answer EndTxn in time"
         ) as timeout_info:
-            await first_answer
+            await first_answer_future
         assert timeout_info.value.error == ErrorCode.request_timed_out
         with pytest.raises(ConnectionLostError, match="was left"):
-            await second_answer
+            await second_answer_future
         assert not connection.is_usable
         await connection.wait_closed()
 
@@ -546,7 +548,7 @@ async def test_a_request_given_up_by_its_caller_disturbs_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bytes_", "expected"),
+    ("bytes_", "expected_text"),
     [
         (struct.pack(">ii", 4, 2), "can't be read"),
         (b"\xff\xff\xff\xff", "does not speak Kafka's protocol"),
@@ -555,10 +557,12 @@ async def test_a_request_given_up_by_its_caller_disturbs_no_other() -> None:
     ],
     ids=["short body", "negative size", "no correlation id", "HTTP"],
 )
-async def test_bytes_that_are_no_answer_end_the_connection(bytes_: bytes, expected: str) -> None:
+async def test_bytes_that_are_no_answer_end_the_connection(
+    bytes_: bytes, expected_text: str
+) -> None:
     async with FakeBroker({ClientApi.END_TXN: lambda _: bytes_}) as broker:
         connection = await connect(broker)
-        with pytest.raises(ClientError, match=expected):
+        with pytest.raises(ClientError, match=expected_text):
             await connection.request(CONNECTION_END)
         assert not connection.is_usable
 
@@ -606,13 +610,13 @@ def view(*topics: TopicMetadata, broker_id: int = 1) -> ClusterMetadata:
 
 
 def test_lookups() -> None:
-    cluster_view = view(topic(0, 0))
-    assert str(cluster_view.broker(1)) == "broker 1 (h:1)"
-    assert cluster_view.broker(2) is None
-    assert cluster_view.topic("u") is None
-    assert cluster_view.leader(TopicPartition("t", 1)) is not None
-    assert cluster_view.leader(TopicPartition("t", 2)) is None
-    assert cluster_view.leader(TopicPartition("u", 0)) is None
+    cluster_metadata = view(topic(0, 0))
+    assert str(cluster_metadata.broker(1)) == "broker 1 (h:1)"
+    assert cluster_metadata.broker(2) is None
+    assert cluster_metadata.topic("u") is None
+    assert cluster_metadata.leader(TopicPartition("t", 1)) is not None
+    assert cluster_metadata.leader(TopicPartition("t", 2)) is None
+    assert cluster_metadata.leader(TopicPartition("u", 0)) is None
     assert view(topic(0, leader=-1)).leader(TopicPartition("t", 0)) is None
     assert view(topic(0, error=29)).leader(TopicPartition("t", 0)) is None
 
@@ -626,14 +630,14 @@ def test_a_topic_is_led_when_every_partition_is() -> None:
 
 def test_topics_not_asked_for_stay_known_and_brokers_are_replaced() -> None:
     other_topic = TopicMetadata(name="u")
-    merged_view = merge(view(topic(0), other_topic), view(topic(1), broker_id=2))
-    assert merged_view.topics == (topic(1), other_topic)
-    assert merged_view.broker(1) is None
+    merged_metadata = merge(view(topic(0), other_topic), view(topic(1), broker_id=2))
+    assert merged_metadata.topics == (topic(1), other_topic)
+    assert merged_metadata.broker(1) is None
 
 
 def test_leader_epochs_never_go_back() -> None:
-    merged_view = merge(view(topic(5, 5)), view(topic(4, 6, leader=2)))
-    merged_topic = merged_view.topic("t")
+    merged_metadata = merge(view(topic(5, 5)), view(topic(4, 6, leader=2)))
+    merged_topic = merged_metadata.topic("t")
     assert merged_topic is not None
     assert [(p.leader_id, p.leader_epoch) for p in merged_topic.partitions] == [(1, 5), (2, 6)]
 
@@ -651,8 +655,8 @@ def test_an_error_replaces_what_was_known() -> None:
 
 
 def test_a_new_partition_and_a_broker_without_epochs_are_believed() -> None:
-    merged_view = merge(view(topic(5)), view(topic(-1, 0, leader=3)))
-    merged_topic = merged_view.topic("t")
+    merged_metadata = merge(view(topic(5)), view(topic(-1, 0, leader=3)))
+    merged_topic = merged_metadata.topic("t")
     assert merged_topic is not None
     assert [p.leader_id for p in merged_topic.partitions] == [3, 3]
 
@@ -662,9 +666,9 @@ def test_answers_of_all_versions_are_read() -> None:
     broker.port = 9
     for version in (1, 5, 9, 12, 13):
         request = ReceivedRequest(3, version, type("Message", (), {"topics": None})())
-        cluster_view = parse_metadata(broker.metadata(request))
-        assert cluster_view.broker(1) is not None
-        assert cluster_view.leader(TopicPartition("t", 1)) is not None
+        cluster_metadata = parse_metadata(broker.metadata(request))
+        assert cluster_metadata.broker(1) is not None
+        assert cluster_metadata.leader(TopicPartition("t", 1)) is not None
     for version in (1, 3, 4, 6):
         request = ReceivedRequest(10, version, type("Message", (), {"coordinator_keys": ("a",)})())
         assert parse_coordinators(coordinator(request), ("a",)) == {"a": (0, 1)}
@@ -695,10 +699,10 @@ def test_the_highest_common_version_is_chosen() -> None:
 def test_no_common_version_says_what_was_needed(
     broker: dict[int, VersionRange], message: str
 ) -> None:
-    with pytest.raises(NotSupportedError) as error:
+    with pytest.raises(NotSupportedError) as error_info:
         choose_version(ClientApi.END_TXN, broker, accepted_versions=VersionRange(5, 99))
-    assert str(error.value) == message
-    assert error.value.error == ErrorCode.unsupported_version
+    assert str(error_info.value) == message
+    assert error_info.value.error == ErrorCode.unsupported_version
 
 
 NEWER = version_range(ClientApi.LIST_TRANSACTIONS)[1] + 1
@@ -776,16 +780,16 @@ class HandClock(ManualClock):
 
 async def test_a_pause_ends_with_its_timer_and_a_cancelled_one_disarms_it() -> None:
     clock = ManualClock()
-    pauses = asyncio.gather(pause(clock, 5))
+    pauses_future = asyncio.gather(pause(clock, 5))
     await asyncio.sleep(0)
     clock.pass_ms(4)
     assert clock.armed_timers == 1
     clock.pass_ms(1)
-    await pauses
-    pauses = asyncio.gather(pause(clock, 9))
+    await pauses_future
+    pauses_future = asyncio.gather(pause(clock, 9))
     await asyncio.sleep(0)
-    pauses.cancel()
-    await asyncio.gather(pauses, return_exceptions=True)
+    pauses_future.cancel()
+    await asyncio.gather(pauses_future, return_exceptions=True)
     assert clock.armed_timers == 0
 
 

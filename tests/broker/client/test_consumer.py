@@ -127,8 +127,8 @@ async def test_a_broker_too_old_is_an_error(broker: FakeBroker, consumer: Consum
 async def test_closing_leaves_nothing_on_its_way(broker: FakeBroker, consumer: Consumer) -> None:
     broker.handlers[ClientApi.FETCH] = lambda _: SILENCE
     await consumer.assign({T0: 0})
-    polling = asyncio.gather(consumer.poll(20))
+    polling_future = asyncio.gather(consumer.poll(20))
     await asyncio.sleep(0.01)
-    polling.cancel()
-    await asyncio.gather(polling, return_exceptions=True)
+    polling_future.cancel()
+    await asyncio.gather(polling_future, return_exceptions=True)
     await consumer.close()

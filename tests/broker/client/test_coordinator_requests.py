@@ -28,8 +28,11 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
     ("error", "error_class"), [(53, FatalError), (120, AbortableError), (15, RetriableError)]
 )
 async def test_no_coordinator(error: int, error_class: type[ClientError]) -> None:
-    handlers = {ClientApi.FIND_COORDINATOR: lambda request: coordinator(request, error=error)}
-    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as c:
+    handler_by_api = {ClientApi.FIND_COORDINATOR: lambda request: coordinator(request, error=error)}
+    async with (
+        FakeBroker(handler_by_api) as broker,
+        Cluster(broker.address, settings=SETTINGS) as c,
+    ):
         session = TxnSession()
         with pytest.raises(error_class):
             await CoordinatorRequests(c, session, "x", 1).init_producer_id(ProducerIdAndEpoch.NONE)
@@ -41,59 +44,59 @@ async def test_no_coordinator(error: int, error_class: type[ClientError]) -> Non
 async def test_a_coordinator_that_cannot_bump_makes_losses_fatal(
     highest: int, error_class: type[ClientError]
 ) -> None:
-    handlers = {
+    handler_by_api = {
         ClientApi.INIT_PRODUCER_ID: init_answer(),
         ClientApi.ADD_PARTITIONS_TO_TXN: add_partitions_answer(59),
     }
     ranges = {22: (0, highest)}
     async with (
-        FakeBroker(handlers, ranges=ranges, transaction_version=1) as broker,
+        FakeBroker(handler_by_api, ranges=ranges, transaction_version=1) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         session = TxnSession()
-        coordinated = CoordinatorRequests(cluster, session, "x", 1)
-        await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
+        requests = CoordinatorRequests(cluster, session, "x", 1)
+        await requests.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         session.touch(P0)
         with pytest.raises(error_class):
-            await coordinated.add_partition(P0, lambda: False, cluster.deadline())
+            await requests.add_partition(P0, lambda: False, cluster.deadline())
 
 
 async def test_wanted_partitions_go_along_and_a_given_up_one_is_not_added() -> None:
-    handlers = {
+    handler_by_api = {
         ClientApi.INIT_PRODUCER_ID: init_answer(),
         ClientApi.ADD_PARTITIONS_TO_TXN: add_partitions_answer(),
     }
     async with (
-        FakeBroker(handlers, transaction_version=1) as broker,
+        FakeBroker(handler_by_api, transaction_version=1) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         session = TxnSession()
-        coordinated = CoordinatorRequests(cluster, session, "x", 1)
-        await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
+        requests = CoordinatorRequests(cluster, session, "x", 1)
+        await requests.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         with pytest.raises(AbortableError, match="is being aborted"):
-            await coordinated.add_partition(P0, lambda: True, cluster.deadline())
+            await requests.add_partition(P0, lambda: True, cluster.deadline())
         assert broker.of(ClientApi.ADD_PARTITIONS_TO_TXN) == []
-        coordinated.want(P1)
-        await coordinated.add_partition(P0, lambda: False, cluster.deadline())
-        await coordinated.add_partition(P1, lambda: False, cluster.deadline())
+        requests.want(P1)
+        await requests.add_partition(P0, lambda: False, cluster.deadline())
+        await requests.add_partition(P1, lambda: False, cluster.deadline())
         (request,) = broker.of(ClientApi.ADD_PARTITIONS_TO_TXN)
         assert sorted(request.message.v3_and_below_topics[0].partitions) == [0, 1]
 
 
 async def test_adding_not_decided_in_time_asks_for_an_abort() -> None:
-    handlers = {
+    handler_by_api = {
         ClientApi.INIT_PRODUCER_ID: init_answer(),
         ClientApi.ADD_PARTITIONS_TO_TXN: add_partitions_answer(51),
     }
     async with (
-        FakeBroker(handlers, transaction_version=1) as broker,
+        FakeBroker(handler_by_api, transaction_version=1) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         session = TxnSession()
-        coordinated = CoordinatorRequests(cluster, session, "x", 1)
-        await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
+        requests = CoordinatorRequests(cluster, session, "x", 1)
+        await requests.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         with pytest.raises(AbortableError, match="CONCURRENT_TRANSACTIONS"):
-            await coordinated.add_partition(P0, lambda: False, cluster.deadline(20))
+            await requests.add_partition(P0, lambda: False, cluster.deadline(20))

@@ -85,19 +85,19 @@ async def test_no_list_of_aborted_transactions_is_not_an_empty_one() -> None:
         assert (await fetch(cluster, "t", 0, 0)).aborted is None
 
 
-@pytest.mark.parametrize("first_answer", [fetch_answer(6), fetch_answer(3), lambda _: CLOSE])
+@pytest.mark.parametrize("make_first_answer", [fetch_answer(6), fetch_answer(3), lambda _: CLOSE])
 async def test_a_leader_that_moved_is_looked_up_and_asked(
-    first_answer: Callable[[ReceivedRequest], Any],
+    make_first_answer: Callable[[ReceivedRequest], Any],
 ) -> None:
     settings = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=2_000)
     async with (
-        FakeBroker({ClientApi.FETCH: in_turn(first_answer, fetch_answer(0, b"a"))}) as broker,
+        FakeBroker({ClientApi.FETCH: in_turn(make_first_answer, fetch_answer(0, b"a"))}) as broker,
         Cluster(broker.address, settings=settings) as cluster,
     ):
         await cluster.refresh(("t",))
-        lookups_before = len(broker.of(ClientApi.METADATA))
+        lookup_count_before = len(broker.of(ClientApi.METADATA))
         assert len((await fetch(cluster, "t", 0, 0)).records) == 1
-        assert len(broker.of(ClientApi.METADATA)) == lookups_before + 1
+        assert len(broker.of(ClientApi.METADATA)) == lookup_count_before + 1
 
 
 @pytest.mark.parametrize(
@@ -136,14 +136,14 @@ PARTITION = TopicPartition("orders", 0)
 
 
 def run_in_racks(story: Callable[[VirtualCluster], Awaitable[None]]) -> None:
-    selector = options(replica_selector_class=RACK_SELECTOR)
-    run_cluster(story, cluster_options=msgspec.structs.replace(selector, racks=RACKS))
+    options_with_selector = options(replica_selector_class=RACK_SELECTOR)
+    run_cluster(story, cluster_options=msgspec.structs.replace(options_with_selector, racks=RACKS))
 
 
 def test_a_reader_stays_at_the_follower_in_its_rack_while_that_answers() -> None:
     async def story(cluster: VirtualCluster) -> None:
         leader = cluster.leader(PARTITION)
-        follower = next(id_ for id_ in (1, 2, 3) if id_ != leader)
+        follower = next(broker_id for broker_id in (1, 2, 3) if broker_id != leader)
         near_replicas, far_replicas = (
             NearReplicas(RACKS[follower - 1]),
             NearReplicas(RACKS[leader - 1]),
@@ -151,19 +151,19 @@ def test_a_reader_stays_at_the_follower_in_its_rack_while_that_answers() -> None
         async with cluster.client() as client:
             for reader in (near_replicas, far_replicas):
                 assert reader.of(PARTITION) == NO_REPLICA
-            at_follower = await fetch(
+            follower_fetch_result = await fetch(
                 client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=0
             )
-            assert at_follower.follower_id == near_replicas.of(PARTITION) == follower
-            at_leader = await fetch(
+            assert follower_fetch_result.follower_id == near_replicas.of(PARTITION) == follower
+            leader_fetch_result = await fetch(
                 client, "orders", 0, 0, near_replicas=far_replicas, max_wait_ms=0
             )
-            assert at_leader.follower_id == far_replicas.of(PARTITION) == NO_REPLICA
+            assert leader_fetch_result.follower_id == far_replicas.of(PARTITION) == NO_REPLICA
             await asyncio.sleep(PREFERENCE_MS / 1_000)
             assert near_replicas.of(PARTITION) == NO_REPLICA, "its leader is asked again after that"
-            with pytest.raises(ClientError) as refusal:
+            with pytest.raises(ClientError) as error_info:
                 await fetch(client, "orders", 0, 99, near_replicas=far_replicas, max_wait_ms=0)
-            assert refusal.value.error is ErrorCode.offset_out_of_range
+            assert error_info.value.error is ErrorCode.offset_out_of_range
 
     run_in_racks(story)
 
@@ -171,7 +171,7 @@ def test_a_reader_stays_at_the_follower_in_its_rack_while_that_answers() -> None
 def test_a_follower_that_can_not_answer_is_left_for_the_leader() -> None:
     async def story(cluster: VirtualCluster) -> None:
         leader = cluster.leader(PARTITION)
-        follower = next(id_ for id_ in (1, 2, 3) if id_ != leader)
+        follower = next(broker_id for broker_id in (1, 2, 3) if broker_id != leader)
         near_replicas = NearReplicas(RACKS[follower - 1])
         async with cluster.client() as client:
             await fetch(client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=0)

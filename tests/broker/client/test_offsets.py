@@ -21,13 +21,15 @@ async def test_one_request_asks_for_all_partitions_of_a_leader() -> None:
         FakeBroker({ClientApi.LIST_OFFSETS: offsets(offset=5)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
-        found_offsets = await list_offsets(
+        found_offset_by_partition = await list_offsets(
             cluster,
             {T0: LATEST_TIMESTAMP, T1: EARLIEST_TIMESTAMP},
             isolation=IsolationLevel.READ_COMMITTED,
         )
         assert [
-            offset.offset for offset in found_offsets.values() if isinstance(offset, FoundOffset)
+            offset.offset
+            for offset in found_offset_by_partition.values()
+            if isinstance(offset, FoundOffset)
         ] == [
             5,
             5,

@@ -24,10 +24,10 @@ async def test_positions_of_a_transaction_are_there_once_it_is_committed(
 ) -> None:
     async with cluster.client() as client:
         producer = Producer(client, transactional_id="tx")
-        identity = await producer.init_transactions()
+        producer_identity = await producer.init_transactions()
         identity_fields = {
-            "producer_id": identity.producer_id,
-            "producer_epoch": identity.producer_epoch,
+            "producer_id": producer_identity.producer_id,
+            "producer_epoch": producer_identity.producer_epoch,
         }
         assert producer.protocol is TxnProtocol.V1
         await client.ask(
@@ -57,22 +57,22 @@ async def test_a_coordinator_that_is_not_there_yet_is_asked_again_and_a_refusal_
         api="FindCoordinator",
         limit=2,
     )
-    refusal = Fail(error="GROUP_AUTHORIZATION_FAILED")
+    fail_action = Fail(error="GROUP_AUTHORIZATION_FAILED")
     async with cluster.client() as client:
         assert await committed_positions(client, "g", (P0,)) == {P0: -1}
-        cluster.arm(refusal, FaultPoint.CLIENT_REQUEST, "no", api="FindCoordinator")
+        cluster.arm(fail_action, FaultPoint.CLIENT_REQUEST, "no", api="FindCoordinator")
         with pytest.raises(ClientError, match="no coordinator of group 'g': GROUP_AUTH"):
             await committed_positions(client, "g", (P0,))
 
 
 @within(run_cluster)
 async def test_a_missing_answer_is_reported_in_time(cluster: VirtualCluster) -> None:
-    loading = Fail(error="COORDINATOR_LOAD_IN_PROGRESS")
+    load_failure = Fail(error="COORDINATOR_LOAD_IN_PROGRESS")
     async with cluster.client(api_timeout_ms=200) as client:
-        cluster.arm(loading, FaultPoint.CLIENT_REQUEST, api="OffsetFetch")
+        cluster.arm(load_failure, FaultPoint.CLIENT_REQUEST, api="OffsetFetch")
         with pytest.raises(RetriableError, match="OffsetFetch of group 'g': COORDINATOR_LOAD"):
             await committed_positions(client, "g", (P0,))
-        cluster.arm(loading, FaultPoint.CLIENT_REQUEST, "l", api="FindCoordinator")
+        cluster.arm(load_failure, FaultPoint.CLIENT_REQUEST, "l", api="FindCoordinator")
         with pytest.raises(RetriableError, match="no coordinator of group 'g'"):
             await committed_positions(client, "g", (P0,))
 

@@ -200,10 +200,10 @@ async def test_a_refusal_says_no_only_where_no_attempt_before_may_have_been_take
     INVALID_TXN_STATE (48) says that this transaction was not committed.
     """
     async with Scene(transaction_version=transaction_version) as scene:
-        lost_answer = (
+        make_lost_answer = (
             end_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
         )
-        scene.broker.handlers[ClientApi.END_TXN] = in_turn(lost_answer, end_answer(last_error))
+        scene.broker.handlers[ClientApi.END_TXN] = in_turn(make_lost_answer, end_answer(last_error))
         await scene.producer.send("t", 0, b"a")
         with pytest.raises(FatalError) as error_info:
             await scene.producer.commit()
@@ -231,10 +231,10 @@ async def test_a_record_is_in_doubt_behind_an_attempt_that_may_have_been_written
     first_error: int | object, is_in_doubt: bool
 ) -> None:
     async with Scene() as scene:
-        lost_answer = (
+        make_lost_answer = (
             produce_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
         )
-        scene.broker.handlers[ClientApi.PRODUCE] = in_turn(lost_answer, produce_answer(47))
+        scene.broker.handlers[ClientApi.PRODUCE] = in_turn(make_lost_answer, produce_answer(47))
         with pytest.raises(AbortableError) as error_info:
             await scene.producer.send("t", 0, b"a")
         assert error_info.value.in_doubt is is_in_doubt
@@ -430,11 +430,14 @@ async def test_closing_fails_what_is_not_acknowledged() -> None:
 
 
 async def test_an_idempotent_producer_restarts_after_a_gap() -> None:
-    handlers = {
+    handler_by_api = {
         ClientApi.INIT_PRODUCER_ID: init_answer(),
         ClientApi.PRODUCE: in_turn(produce_answer(), produce_answer(45), produce_answer(offset=1)),
     }
-    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
+    async with (
+        FakeBroker(handler_by_api) as broker,
+        Cluster(broker.address, settings=QUICK) as cluster,
+    ):
         producer = Producer(cluster)
         await producer.send("t", 0, b"a")
         assert (await producer.send("t", 0, b"b")).offset == 1
@@ -446,11 +449,14 @@ async def test_an_idempotent_producer_restarts_after_a_gap() -> None:
 
 
 async def test_a_lost_batch_costs_an_idempotent_producer_its_epoch_only() -> None:
-    handlers = {
+    handler_by_api = {
         ClientApi.INIT_PRODUCER_ID: in_turn(init_answer(14), init_answer()),
         ClientApi.PRODUCE: in_turn(produce_answer(10), produce_answer()),
     }
-    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
+    async with (
+        FakeBroker(handler_by_api) as broker,
+        Cluster(broker.address, settings=QUICK) as cluster,
+    ):
         producer = Producer(cluster)
         with pytest.raises(ClientError) as error_info:
             await producer.send("t", 0, b"a")
@@ -460,19 +466,28 @@ async def test_a_lost_batch_costs_an_idempotent_producer_its_epoch_only() -> Non
 
 
 async def test_an_exhausted_idempotent_epoch_asks_for_a_new_id() -> None:
-    handlers = {
+    handler_by_api = {
         ClientApi.INIT_PRODUCER_ID: in_turn(init_answer(epoch=32767), init_answer(producer_id=8)),
         ClientApi.PRODUCE: in_turn(produce_answer(59), produce_answer()),
     }
-    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
+    async with (
+        FakeBroker(handler_by_api) as broker,
+        Cluster(broker.address, settings=QUICK) as cluster,
+    ):
         producer = Producer(cluster)
         await producer.send("t", 0, b"a")
         assert producer.identity.producer_id == 8
 
 
 async def test_a_fatal_error_finishes_an_idempotent_producer() -> None:
-    handlers = {ClientApi.INIT_PRODUCER_ID: init_answer(31), ClientApi.PRODUCE: produce_answer()}
-    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
+    handler_by_api = {
+        ClientApi.INIT_PRODUCER_ID: init_answer(31),
+        ClientApi.PRODUCE: produce_answer(),
+    }
+    async with (
+        FakeBroker(handler_by_api) as broker,
+        Cluster(broker.address, settings=QUICK) as cluster,
+    ):
         producer = Producer(cluster)
         with pytest.raises(FatalError):
             await producer.send("t", 0, b"a")
@@ -529,7 +544,9 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
         tracer.post((LINE, 9, True), answer)
         trace.trace_received(LINE, "broker/1", 26, 5, 9, 20, sent_event=sent_event, call=call)
         trace.trace_delivery(T_0, [record(b"v" * 200), record(None)])
-    _, call_event, request, answer_event, receive_event, *delivery_events, result = tracer.events()
+    _, call_event, request, answer_event, receive_event, *delivery_events, result_event = (
+        tracer.events()
+    )
     assert (call_event.k, call_event.p, data(call_event)) == (
         "client.call", (), {"call": "commit", "args": {"id": "app"}}
     )  # fmt: skip
@@ -539,14 +556,16 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
         80,
     )
     assert receive_event.p == (answer_event.i, sent_event)
-    assert [(event.k, event.p) for event in (*delivery_events, result)] == [
+    assert [(event.k, event.p) for event in (*delivery_events, result_event)] == [
         ("client.deliver", (receive_event.i, call_event.i)),
         ("client.deliver", (receive_event.i, call_event.i)),
         ("client.result", (receive_event.i, call_event.i)),
     ]
     assert data(delivery_events[0])["value"] == "v" * TEXT_MAX
     assert (data(delivery_events[1])["value"], data(delivery_events[1])["key"]) == (None, "\\xff")
-    assert {tracer.nodes[event.n] for event in (call_event, request, result)} == {"client/app"}
+    assert {tracer.nodes[event.n] for event in (call_event, request, result_event)} == {
+        "client/app"
+    }
     assert ClientTrace.current_call() is None
 
 
@@ -561,8 +580,8 @@ def test_at_brief_the_broker_stands_for_the_messages() -> None:
 
 def test_a_call_within_a_call_is_part_of_it() -> None:
     tracer, trace = client_tracer()
-    with trace.trace_call("outer"), trace.trace_call("inner") as inner:
-        assert inner is None
+    with trace.trace_call("outer"), trace.trace_call("inner") as inner_call:
+        assert inner_call is None
     assert [data(event)["call"] for event in tracer.events()] == ["outer", "outer"]
 
 
@@ -577,8 +596,8 @@ def test_a_failure_is_traced_by_its_name(error: ClientError, expected_error: str
     tracer, trace = client_tracer()
     with pytest.raises(ClientError), trace.trace_call("commit"):
         raise error
-    *_, result = tracer.events()
-    assert data(result) == {"call": "commit", "error": expected_error}
+    *_, result_event = tracer.events()
+    assert data(result_event) == {"call": "commit", "error": expected_error}
 
 
 def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:

@@ -35,11 +35,11 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("operation", "error", "expected"), ROWS)
-def test_reaction(operation: RequestKind, error: ErrorCode, expected: Reaction) -> None:
-    assert react(operation, error) is expected
+@pytest.mark.parametrize(("request_kind", "error", "expected_reaction"), ROWS)
+def test_reaction(request_kind: RequestKind, error: ErrorCode, expected_reaction: Reaction) -> None:
+    assert react(request_kind, error) is expected_reaction
 
 
-@pytest.mark.parametrize("operation", RequestKind)
-def test_no_error_is_done(operation: RequestKind) -> None:
-    assert react(operation, ErrorCode.none) is Reaction.DONE
+@pytest.mark.parametrize("request_kind", RequestKind)
+def test_no_error_is_done(request_kind: RequestKind) -> None:
+    assert react(request_kind, ErrorCode.none) is Reaction.DONE

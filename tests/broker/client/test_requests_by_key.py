@@ -103,12 +103,12 @@ async def test_unmapped_keys_are_looked_up_again_and_waiting_ones_are_not(cluste
 
 
 async def test_one_failure_spoils_nothing(cluster: Cluster) -> None:
-    no, never_error = ClientError("no"), ClientError("never")
+    no_error, never_error = ClientError("no"), ClientError("never")
     script = Script(
         [KeyLookup(mapped={"a": 1, "b": 1}, error_by_key={"c": never_error})],
-        [KeyedResponse(completed={"a": "A"}, error_by_key={"b": no})],
+        [KeyedResponse(completed={"a": "A"}, error_by_key={"b": no_error})],
     )
-    assert await script.run(cluster, "a", "b", "c") == {"a": "A", "b": no, "c": never_error}
+    assert await script.run(cluster, "a", "b", "c") == {"a": "A", "b": no_error, "c": never_error}
 
 
 async def test_a_lost_connection_is_looked_up_again(cluster: Cluster) -> None:
@@ -182,14 +182,14 @@ async def test_nothing_asked_is_nothing_answered(cluster: Cluster) -> None:
 
 
 async def test_leaders_are_found_per_partition(broker: FakeBroker, cluster: Cluster) -> None:
-    existing, beyond = TopicPartition("t", 0), TopicPartition("t", 9)
+    existing_partition, partition_beyond = TopicPartition("t", 0), TopicPartition("t", 9)
     missing_partition = TopicPartition("nope", 0)
     lookup = await look_up_leaders(
-        cluster, (existing, beyond, missing_partition), cluster.deadline()
+        cluster, (existing_partition, partition_beyond, missing_partition), cluster.deadline()
     )
-    assert lookup.mapped == {existing: 1}
+    assert lookup.mapped == {existing_partition: 1}
     assert lookup.waiting == dict.fromkeys(
-        (beyond, missing_partition), E.unknown_topic_or_partition
+        (partition_beyond, missing_partition), E.unknown_topic_or_partition
     )
 
 

@@ -49,8 +49,11 @@ def nobody(request: ReceivedRequest) -> Any:
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
     topics = {f"t{topic_index}": 1 for topic_index in range(BATCH_MAX + 1)}
-    handlers = {ClientApi.DESCRIBE_PRODUCERS: nobody, ClientApi.INIT_PRODUCER_ID: init_answer()}
-    async with FakeBroker(handlers, topics=topics) as fake_broker:
+    handler_by_api = {
+        ClientApi.DESCRIBE_PRODUCERS: nobody,
+        ClientApi.INIT_PRODUCER_ID: init_answer(),
+    }
+    async with FakeBroker(handler_by_api, topics=topics) as fake_broker:
         yield fake_broker
 
 
@@ -87,9 +90,9 @@ async def test_fencing_waits_for_the_abort_it_causes(
     assert outcome.producer_epoch == 4
     assert len(broker.of(ClientApi.FIND_COORDINATOR)) == 2
     broker.handlers[ClientApi.INIT_PRODUCER_ID] = init_answer(53)
-    with pytest.raises(ClientError) as refusal:
+    with pytest.raises(ClientError) as error_info:
         await admin.force_terminate_transaction("x")
-    assert refusal.value.error == ErrorCode.transactional_id_authorization_failed
+    assert error_info.value.error == ErrorCode.transactional_id_authorization_failed
 
 
 def answers_of(api: ClientApi) -> Callable[[int], Handler]:
@@ -155,8 +158,8 @@ async def test_errors_are_met_as_by_javas_handlers(
     api: ClientApi, codes: tuple[int, ...], reaction: str
 ) -> None:
     for code in codes:
-        answer = answers_of(api)
-        async with FakeBroker({api: in_turn(answer(code), answer(0))}) as broker:
+        make_answer = answers_of(api)
+        async with FakeBroker({api: in_turn(make_answer(code), make_answer(0))}) as broker:
             async with Cluster(broker.address, settings=SETTINGS) as cluster:
                 outcome = await ask(TransactionAdmin(cluster), api)
             requests_sent = len(broker.of(api))
@@ -346,7 +349,7 @@ def made_for(request_: VersionedRequest, broker: Mapping[int, VersionRange]) -> 
 
 def test_topics_without_an_id_go_by_name() -> None:
     assert requests.produce({P0: b""}, id_by_topic={}).accepted_versions.highest == 12
-    unnamed = requests.fetch(
+    unnamed_request = requests.fetch(
         {P0: 0},
         id_by_topic={"t": None},
         isolation_level=0,
@@ -355,7 +358,7 @@ def test_topics_without_an_id_go_by_name() -> None:
         max_bytes=0,
         partition_max_bytes=0,
     )
-    assert unnamed.accepted_versions.highest == 12
+    assert unnamed_request.accepted_versions.highest == 12
 
 
 def test_acks_0_expects_no_answer() -> None:
@@ -369,16 +372,18 @@ def test_partitions_are_grouped_in_order_of_first_appearance() -> None:
 
 
 def test_rows_that_a_version_does_not_have_are_left_out() -> None:
-    by_name = requests.delete_topics(("t",), timeout_ms=1)
-    assert made_for(by_name, {int(by_name.api): VersionRange(0, 5)}).topic_names == ("t",)
+    request_by_name = requests.delete_topics(("t",), timeout_ms=1)
+    assert made_for(
+        request_by_name, {int(request_by_name.api): VersionRange(0, 5)}
+    ).topic_names == ("t",)
 
 
 def test_a_field_that_no_version_has_is_an_error() -> None:
-    slip = requests.versioned_request(
+    slip_request = requests.versioned_request(
         ClientApi.LIST_GROUPS, rows=[requests.MessageRow("NoSuchClass")]
     )
     with pytest.raises(TypeError, match="rows"):
-        made_for(slip, {slip.api: slip.api.own_range})
+        made_for(slip_request, {slip_request.api: slip_request.api.own_range})
 
 
 # Requests about positions can be encoded at every version they may be sent in.

@@ -307,10 +307,12 @@ def on_bytes(network: Network) -> set[tuple[int, int]]:
     register = network.register
 
     def register_on_bytes(broker: BrokerId, handler: PeerHandler) -> None:
-        async def handle(api_key: int, version: int, command: object, source: BrokerId) -> object:
+        async def handle(
+            api_key: int, version: int, command: object, source_broker_id: BrokerId
+        ) -> object:
             crossed.add((api_key, version))
             reply = await handler(
-                api_key, version, there_and_back(api_key, version, command), source
+                api_key, version, there_and_back(api_key, version, command), source_broker_id
             )
             return reply_and_back(api_key, version, reply)
 
@@ -619,15 +621,17 @@ def test_states_of_share_partitions_are_kept_over_links_of_bytes() -> None:
         crossed = on_bytes(env.network)
         sim = SimCluster(env, options())
         await sim.start()
-        asks = sim.brokers[B1].share_persister
+        asking_persister = sim.brokers[B1].share_persister
         topic_id = uuid_text(sim.brokers[B1].image.topics["orders"].topic_id)
         keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
 
         async def await_answers(answers: Iterable[Pending[Any]]) -> list[Any]:
-            return [await answer for answer in answers]
+            return [await answer_future for answer_future in answers]
 
         await await_answers(
-            asks.initialize(InitializeShareState(key=key, state_epoch=2) for key in keys)
+            asking_persister.initialize(
+                InitializeShareState(key=key, state_epoch=2) for key in keys
+            )
         )
         state_write = WriteShareState(
             key=keys[0],
@@ -637,12 +641,16 @@ def test_states_of_share_partitions_are_kept_over_links_of_bytes() -> None:
             delivery_complete_count=1,
             batches=(StateBatch(5, 6, 2, 1),),
         )
-        assert await await_answers(asks.write([state_write])) == [ShareStateError(key=keys[0])]
-        assert await await_answers(asks.read([ReadShareState(key=keys[0], leader_epoch=3)])) == [
-            ShareState(key=keys[0], state_epoch=2, start_offset=4, batches=state_write.batches)
+        assert await await_answers(asking_persister.write([state_write])) == [
+            ShareStateError(key=keys[0])
         ]
-        await await_answers(asks.delete([DeleteShareState(key=keys[1])]))
-        summaries = await await_answers(asks.summarize(ReadShareState(key=key) for key in keys))
+        assert await await_answers(
+            asking_persister.read([ReadShareState(key=keys[0], leader_epoch=3)])
+        ) == [ShareState(key=keys[0], state_epoch=2, start_offset=4, batches=state_write.batches)]
+        await await_answers(asking_persister.delete([DeleteShareState(key=keys[1])]))
+        summaries = await await_answers(
+            asking_persister.summarize(ReadShareState(key=key) for key in keys)
+        )
         assert summaries == [
             ShareStateSummary(
                 key=keys[0],

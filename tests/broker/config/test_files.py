@@ -42,9 +42,9 @@ def write(folder: Path, file_name: str, text: str) -> Path:
 
 def problems(path: Path) -> list[str]:
     """The complaints of ``load`` about a file, without the folder's path."""
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         load(path)
-    return [line.removeprefix(f"{path.parent}/") for line in str(refusal.value).splitlines()]
+    return [line.removeprefix(f"{path.parent}/") for line in str(error_info.value).splitlines()]
 
 
 def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
@@ -233,8 +233,8 @@ def test_the_release_that_a_file_names_reads_it_unless_the_command_line_names_an
     assert load(path, as_version=("4.4",)).warnings == ()
     assert load(path, as_version=("2=4.4",)).warnings == ()
     path = write(tmp_path, "b.yaml", "brokers: 1\nas_version: '4.7'\n")
-    (problem,) = problems(path)
-    assert problem.startswith("b.yaml:2: as_version: there is no release '4.7' here, only ")
+    (problem_text,) = problems(path)
+    assert problem_text.startswith("b.yaml:2: as_version: there is no release '4.7' here, only ")
 
 
 def test_the_bounds_of_a_value_are_those_of_the_release(tmp_path: Path) -> None:
@@ -276,11 +276,13 @@ def test_a_property_without_effect_is_known_in_yaml_too(tmp_path: Path) -> None:
 
 
 def test_hours_minutes_and_fractions_are_read(tmp_path: Path) -> None:
-    properties = "log.retention.hours=24\nlog.roll.ms=7\nlog.cleaner.min.cleanable.ratio=.25\n"
-    section = "{log.retention.hours: 24, log.roll.ms: 7, log.cleaner.min.cleanable.ratio: 0.25}"
+    properties_text = "log.retention.hours=24\nlog.roll.ms=7\nlog.cleaner.min.cleanable.ratio=.25\n"
+    section_text = (
+        "{log.retention.hours: 24, log.roll.ms: 7, log.cleaner.min.cleanable.ratio: 0.25}"
+    )
     for path in (
-        write(tmp_path, "h.properties", properties),
-        write(tmp_path, "h.yaml", f"settings: {section}\n"),
+        write(tmp_path, "h.properties", properties_text),
+        write(tmp_path, "h.yaml", f"settings: {section_text}\n"),
     ):
         config = load(path)
         assert config.warnings == ()
@@ -450,7 +452,7 @@ def test_names_of_nobody_do_not_pass_in_a_program_which_is_copied_from_no_broker
 
 
 def test_wrong_settings_of_a_program_are_named_without_a_line() -> None:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         settings_of(
             {
                 "transaction.max.timeout": 1,
@@ -459,7 +461,7 @@ def test_wrong_settings_of_a_program_are_named_without_a_line() -> None:
             },
             source_name="SimulatedKafka",
         )
-    assert str(refusal.value).splitlines() == [
+    assert str(error_info.value).splitlines() == [
         "SimulatedKafka: settings.ssl.keystore.location: the section security has it",
         "SimulatedKafka: settings.transaction.max.timeout: no such setting here, nor property of a "
         "Kafka 4.4 broker; did you mean transaction.max.timeout.ms?",
@@ -520,28 +522,32 @@ def test_in_yaml_a_name_of_kafkas_kind_that_is_near_nothing_passes_and_others_do
 
 
 @pytest.mark.parametrize(
-    ("properties", "answer"),
+    ("properties_text", "answer_text"),
     [
         tuple(line.split(" -> "))
         for line in Path(__file__).with_name("group_settings_of_4_4.txt").read_text().splitlines()
     ],
 )
 def test_settings_of_groups_are_refused_where_a_real_broker_does_not_start(
-    properties: str, answer: str, tmp_path: Path
+    properties_text: str, answer_text: str, tmp_path: Path
 ) -> None:
     """The words are those of KafkaConfig of 4.4.0; where one value alone is out of bounds, ours."""
-    file = write(tmp_path, "server.properties", properties.replace(" ", "\n"))
-    if answer == "ok":
+    file = write(tmp_path, "server.properties", properties_text.replace(" ", "\n"))
+    if answer_text == "ok":
         assert not load(file).warnings
         return
     (line,) = problems(file)
-    assert "expected at " in line if answer == "out of bounds" else line.endswith(f": {answer}")
+    assert (
+        "expected at " in line
+        if answer_text == "out of bounds"
+        else line.endswith(f": {answer_text}")
+    )
 
 
 def test_a_program_is_told_that_settings_of_groups_do_not_agree() -> None:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         settings_of({"group_share_min_session_timeout_ms": 60_001}, source_name="here")
-    assert str(refusal.value) == (
+    assert str(error_info.value) == (
         "here: settings.group_share_min_session_timeout_ms: group.share.max.session.timeout.ms "
         "must be greater than or equal to group.share.min.session.timeout.ms"
     )
@@ -561,11 +567,11 @@ def test_it_is_refused_at_once_and_in_little_memory(bomb_name: str) -> None:
         read_mapping(text.encode(), file="f")
     assert time.process_time() - began < 10
     tracemalloc.start()
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         read_mapping(text.encode(), file="f")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert str(refusal.value).startswith(message)
+    assert str(error_info.value).startswith(message)
     assert peak < 64 << 20
 
 
@@ -580,9 +586,9 @@ def test_it_is_refused_at_once_and_in_little_memory(bomb_name: str) -> None:
     ],
 )
 def test_a_value_that_is_none_is_named_with_its_line(text: str, message: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         read_mapping(text.encode(), file="f")
-    assert str(refusal.value) == message
+    assert str(error_info.value) == message
 
 
 def test_aliases_within_the_bounds_are_read() -> None:
@@ -663,9 +669,9 @@ def test_an_empty_document_is_an_empty_mapping() -> None:
     ],
 )
 def test_what_is_no_mapping_is_refused_with_its_place(text: bytes, message: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         read_mapping(text, file="f")
-    assert str(refusal.value).startswith(message)
+    assert str(error_info.value).startswith(message)
 
 
 # pydantic's errors in words.
@@ -691,16 +697,16 @@ class Outer(BaseModel):
 
 
 def complaints(value: object) -> list[str]:
-    with pytest.raises(ValidationError) as refusal:
+    with pytest.raises(ValidationError) as error_info:
         Outer.model_validate(value)
     return [
         f"{'.'.join(map(str, value_path))}: {reason}"
-        for value_path, reason in problems_in(refusal.value, Outer)
+        for value_path, reason in problems_in(error_info.value, Outer)
     ]
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
+    ("value", "expected_text"),
     [
         ({}, "needed: is missing"),
         (
@@ -735,8 +741,8 @@ def complaints(value: object) -> list[str]:
         ({"needed": True, "raw": 1}, "raw: Input should be a valid bytes, not 1"),
     ],
 )
-def test_each_mistake_in_words(value: object, expected: str) -> None:
-    assert complaints(value)[0].startswith(expected), complaints(value)
+def test_each_mistake_in_words(value: object, expected_text: str) -> None:
+    assert complaints(value)[0].startswith(expected_text), complaints(value)
 
 
 class Held(BaseModel):
@@ -754,11 +760,11 @@ class OneOfSeveral(BaseModel):
 def test_kinds_that_may_stand_for_one_another_are_no_part_of_a_place() -> None:
     members = members_of(OneOfSeveral)
     assert members == {"str", "Held", "NoneType"}
-    with pytest.raises(ValidationError) as refusal:
+    with pytest.raises(ValidationError) as error_info:
         OneOfSeveral.model_validate({"awaited": {"cal": "x"}, "other": "x"})
     complaints = [
         (place_of(detail, members), in_words(detail, model=OneOfSeveral))
-        for detail in refusal.value.errors()
+        for detail in error_info.value.errors()
     ]
     assert (("awaited",), "expected a text, found {'cal': 'x'}") in complaints
     assert sorted(without_other_kinds(complaints)) == [

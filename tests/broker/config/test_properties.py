@@ -61,20 +61,27 @@ class Files:
         self.write("store.pem", self.key + self.certificate)
         key: Any = load_pem_private_key(self.key.encode(), None)
         own_certificate = x509.load_pem_x509_certificate(self.certificate.encode())
-        ca = x509.load_pem_x509_certificate(self.authority.encode())
-        locked = BestAvailableEncryption(b"secret")
+        ca_certificate = x509.load_pem_x509_certificate(self.authority.encode())
+        encryption = BestAvailableEncryption(b"secret")
         self.write(
             "store.p12",
-            pkcs12.serialize_key_and_certificates(b"a", key, own_certificate, [ca], locked),
+            pkcs12.serialize_key_and_certificates(
+                b"a", key, own_certificate, [ca_certificate], encryption
+            ),
         )
         self.write(
             "trust.p12",
-            pkcs12.serialize_key_and_certificates(None, None, None, [ca], NoEncryption()),
+            pkcs12.serialize_key_and_certificates(
+                None, None, None, [ca_certificate], NoEncryption()
+            ),
         )
         self.write(
-            "keyless.p12", pkcs12.serialize_key_and_certificates(None, None, None, [ca], locked)
+            "keyless.p12",
+            pkcs12.serialize_key_and_certificates(None, None, None, [ca_certificate], encryption),
         )
-        self.write("bare.p12", pkcs12.serialize_key_and_certificates(b"a", key, None, [], locked))
+        self.write(
+            "bare.p12", pkcs12.serialize_key_and_certificates(b"a", key, None, [], encryption)
+        )
         self.write("store.jks", b"\xfe\xed\xfe\xed\0\0\0\2")
 
     def write(self, file_name: str, content: str | bytes) -> None:
@@ -107,41 +114,44 @@ def test_nothing_named_is_no_store() -> None:
 
 
 def test_a_pem_file_has_key_and_certificates(files: Files) -> None:
-    keystore = read_keystore(
+    keystore_pem = read_keystore(
         store_lookup(type="pem", location=files.path("store.pem"), key_password="secret")
     )
-    assert keystore is not None
-    assert (keystore.certificate, keystore.key) == (files.certificate, files.key)
-    assert keystore.key_password == "secret"
+    assert keystore_pem is not None
+    assert (keystore_pem.certificate, keystore_pem.key) == (files.certificate, files.key)
+    assert keystore_pem.key_password == "secret"
     files.write("ca2.pem", files.authority * 2)
-    trusted = store_lookup("truststore", type="PEM", location=files.path("ca2.pem"))
-    assert read_truststore(trusted) == files.authority * 2
+    trusted_lookup = store_lookup("truststore", type="PEM", location=files.path("ca2.pem"))
+    assert read_truststore(trusted_lookup) == files.authority * 2
 
 
 def test_pem_may_stand_in_the_property_with_blanks_for_line_ends(files: Files) -> None:
-    keystore = read_keystore(
+    keystore_pem = read_keystore(
         store_lookup(
             type="PEM",
             certificate_chain=files.certificate.replace("\n", " "),
             key=files.key.replace("\n", " \n "),
         )
     )
-    assert keystore is not None
-    assert (keystore.certificate, keystore.key) == (files.certificate, files.key)
-    trusted = store_lookup(
+    assert keystore_pem is not None
+    assert (keystore_pem.certificate, keystore_pem.key) == (files.certificate, files.key)
+    trusted_lookup = store_lookup(
         "truststore", type="PEM", certificates=files.authority.replace("\n", " ")
     )
-    assert read_truststore(trusted) == files.authority
+    assert read_truststore(trusted_lookup) == files.authority
 
 
 @pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
 def test_pkcs12_is_read_under_either_name(files: Files, kind: str) -> None:
     # keytool makes PKCS12 since Java 9, and the type JKS reads both.
-    keystore = read_keystore(
+    keystore_pem = read_keystore(
         store_lookup(type=kind, location=files.path("store.p12"), password="secret")
     )
-    assert keystore is not None
-    assert (keystore.certificate, keystore.key) == (files.certificate + files.authority, files.key)
+    assert keystore_pem is not None
+    assert (keystore_pem.certificate, keystore_pem.key) == (
+        files.certificate + files.authority,
+        files.key,
+    )
     store = store_lookup("truststore", type=kind, location=files.path("trust.p12"))
     assert read_truststore(store) == files.authority
 
@@ -354,11 +364,11 @@ def test_a_number_that_a_real_broker_refuses_is_refused_without_an_effect_too(
     name, _, value = line.partition("=")
     file = tmp_path / "server.properties"
     file.write_text(f"num.partitions=3\n{line}\n")
-    problem = f"{name}: Invalid value {value} for configuration {name}: {complaint}"
-    with pytest.raises(ConfigError, match=re.escape(f"server.properties:2: {problem}")):
+    problem_text = f"{name}: Invalid value {value} for configuration {name}: {complaint}"
+    with pytest.raises(ConfigError, match=re.escape(f"server.properties:2: {problem_text}")):
         load(file)
     if not name.startswith("connections"):
-        with pytest.raises(ConfigError, match=re.escape(problem)):
+        with pytest.raises(ConfigError, match=re.escape(problem_text)):
             settings_of({name: value}, source_name="here")
 
 
@@ -410,9 +420,9 @@ def test_a_node_that_can_not_be_started_alone_is_refused_with_what_to_write(
 ) -> None:
     file = tmp_path / "server.properties"
     file.write_text(text)
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         load(file)
-    assert complaint in str(refusal.value)
+    assert complaint in str(error_info.value)
 
 
 # Files of production: composed as operators and images write them.
@@ -541,8 +551,8 @@ def test_a_listener_with_a_store_of_its_own_is_opened_and_none_left_is_refused(
 
 
 def property_rows(text: str) -> list[tuple[int, str, str]]:
-    entries = parse_properties(text.encode("latin-1"), file="f")
-    return [(entry.line, entry.name, entry.value) for entry in entries]
+    properties = parse_properties(text.encode("latin-1"), file="f")
+    return [(property.line, property.name, property.value) for property in properties]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
 
 
 def read_file_security(text: str) -> FileSecurity:
-    entries = {entry.name: entry for entry in parse_properties(text.encode(), file="f")}
+    entries = {property.name: property for property in parse_properties(text.encode(), file="f")}
     listeners = read_listeners(entries)
     assert listeners.refusals == ()
     return read_security(entries, listeners.clients)
@@ -127,8 +127,8 @@ def test_a_listener_has_stores_of_its_own(stores: Stores) -> None:
         + own_store_lines
         + stores.truststore
     )
-    ((entry, message),) = config.refusals
-    assert (entry.name, message[:21]) == ("listeners", "listener ONE: SASL_SS")
+    ((property, message),) = config.refusals
+    assert (property.name, message[:21]) == ("listeners", "listener ONE: SASL_SS")
     (second_listener,) = config.options.listeners
     assert second_listener.client_auth is ClientAuth.REQUESTED
     assert not config.options.has_plain_listener
@@ -189,8 +189,8 @@ connection.failed.authentication.delay.ms=0
         max_reauth_ms=1_000,
         failure_delay_ms=0,
     )
-    ((entry, message),) = config.odd_remarks
-    assert entry.name == f"{MINE}scram-sha-512.sasl.jaas.config"
+    ((property, message),) = config.odd_remarks
+    assert property.name == f"{MINE}scram-sha-512.sasl.jaas.config"
     assert message.endswith("kafka-configs.sh: carol")
 
 
@@ -283,8 +283,8 @@ AUTHORIZED = "authorizer.class.name=org.apache.kafka.metadata.authorizer.Standar
     ],
 )
 def test_what_cannot_be_obeyed_is_refused(text: str, name: str, reason: str) -> None:
-    ((entry, message),) = read_file_security(text + "\n").refusals
-    assert entry.name == name
+    ((property, message),) = read_file_security(text + "\n").refusals
+    assert property.name == name
     assert reason in message
 
 
@@ -293,8 +293,8 @@ def test_mechanisms_of_a_listener_share_one_limit() -> None:
         f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256\n"
         f"{MINE}oauthbearer.connections.max.reauth.ms=5\n"
     )
-    ((entry, message),) = read_file_security(both_lines).refusals
-    assert entry.name == f"{MINE}oauthbearer.connections.max.reauth.ms"
+    ((property, message),) = read_file_security(both_lines).refusals
+    assert property.name == f"{MINE}oauthbearer.connections.max.reauth.ms"
     assert "share one limit" in message
     same_limit = both_lines + f"{MINE}scram-sha-256.connections.max.reauth.ms=5\n"
     assert read_file_security(same_limit).options.listeners[0].max_reauth_ms == 5
@@ -312,10 +312,10 @@ def test_mechanisms_of_a_listener_share_one_limit() -> None:
 def test_what_a_listener_with_tls_cannot_do_is_refused(
     stores: Stores, lines: str, reason: str
 ) -> None:
-    ((entry, message),) = read_file_security(
+    ((property, message),) = read_file_security(
         f"listeners=SSL://:1\n{stores.keystore}{lines}\n"
     ).refusals
-    assert entry.name == lines.partition("=")[0]
+    assert property.name == lines.partition("=")[0]
     assert reason in message
 
 
@@ -326,8 +326,8 @@ ALICE = 'sasl.jaas.config=a.ScramLoginModule required username="alice" password=
 
 
 def read_of_client_security(text: str) -> tuple[ClientSecurity, set[str]]:
-    entries = parse_properties(text.encode(), file="f")
-    return read_client_security({entry.name: entry for entry in entries})
+    properties = parse_properties(text.encode(), file="f")
+    return read_client_security({property.name: property for property in properties})
 
 
 def test_nothing_said_is_in_clear() -> None:
@@ -354,12 +354,12 @@ def test_a_password_over_tls() -> None:
 def test_a_certificate(tmp_path: Path) -> None:
     authority = Authority(tmp_path, now_ms=NOW_MS)
     pair = authority.issue("alice")
-    store = tmp_path / "alice.keystore.pem"
-    store.write_text(pair.key.read_text() + pair.certificate.read_text())
+    store_folder = tmp_path / "alice.keystore.pem"
+    store_folder.write_text(pair.key.read_text() + pair.certificate.read_text())
     security, _ = read_of_client_security(
         "security.protocol=SSL\nssl.truststore.type=PEM\n"
         f"ssl.truststore.location={authority.certificate}\n"
-        f"ssl.keystore.type=PEM\nssl.keystore.location={store}\nssl.key.password=x\n"
+        f"ssl.keystore.type=PEM\nssl.keystore.location={store_folder}\nssl.key.password=x\n"
     )
     assert security.tls == ClientTls(
         authority=authority.certificate.read_text(),
@@ -443,8 +443,8 @@ def read_of_listeners(**fields: str) -> Listeners:
 
 def complaint(**fields: str) -> tuple[str, str]:
     """The name of the only property that is refused, and the message about it."""
-    ((entry, message),) = read_of_listeners(**fields).refusals
-    return entry.name, message
+    ((property, message),) = read_of_listeners(**fields).refusals
+    return property.name, message
 
 
 def test_without_listeners_nothing_is_said() -> None:
@@ -506,10 +506,13 @@ def test_a_listener_without_a_protocol_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "listeners", ["9092", "PLAINTEXT:9092", "PLAINTEXT://:x", "PLAINTEXT://:65536"]
+    "listeners_text", ["9092", "PLAINTEXT:9092", "PLAINTEXT://:x", "PLAINTEXT://:65536"]
 )
-def test_what_is_no_listener_is_refused(listeners: str) -> None:
-    assert complaint(listeners=listeners)[1] == f"expected NAME://HOST:PORT, found {listeners!r}"
+def test_what_is_no_listener_is_refused(listeners_text: str) -> None:
+    assert (
+        complaint(listeners=listeners_text)[1]
+        == f"expected NAME://HOST:PORT, found {listeners_text!r}"
+    )
 
 
 def test_names_are_unique() -> None:
@@ -533,8 +536,10 @@ def test_the_real_port_is_advertised() -> None:
     )
     (message,) = (message for _, message in listeners.odd_remarks)
     assert message == "where there are several brokers, clients get the real port, 1"
-    free = read_of_listeners(listeners="PLAINTEXT://:0", advertised_listeners="PLAINTEXT://a:2")
-    assert free.odd_remarks == ()
+    free_listeners = read_of_listeners(
+        listeners="PLAINTEXT://:0", advertised_listeners="PLAINTEXT://a:2"
+    )
+    assert free_listeners.odd_remarks == ()
 
 
 def test_an_address_without_a_way_to_it_is_not_advertised() -> None:
@@ -558,8 +563,8 @@ def entries(**values: str) -> dict[str, Property]:
 
 
 def test_what_is_not_said_stays_as_it_was() -> None:
-    defaults = ClientSettings(client_id="stream", api_timeout_ms=7)
-    read = read_client_settings(entries(request_timeout_ms="5"), defaults=defaults)
+    default_settings = ClientSettings(client_id="stream", api_timeout_ms=7)
+    read = read_client_settings(entries(request_timeout_ms="5"), defaults=default_settings)
     assert (read.settings.client_id, read.settings.api_timeout_ms) == ("stream", 7)
     assert (read.settings.request_timeout_ms, read.bootstrap, read.ignored_names) == (5, None, ())
 
@@ -579,6 +584,6 @@ def test_each_property_is_used_or_named() -> None:
 
 
 def test_a_wrong_value_comes_with_its_property() -> None:
-    with pytest.raises(WrongPropertyError, match="milliseconds are expected") as error:
+    with pytest.raises(WrongPropertyError, match="milliseconds are expected") as error_info:
         read_client_settings(entries(request_timeout_ms="soon"))
-    assert error.value.entry.name == "request.timeout.ms"
+    assert error_info.value.entry.name == "request.timeout.ms"

@@ -49,7 +49,7 @@ def replica_sets(moved_partition: PartitionImage | Rejection) -> tuple[tuple[int
 
 
 @pytest.mark.parametrize(
-    ("partition_before", "new_replicas", "expected"),
+    ("image_before", "new_replicas", "expected"),
     [
         (partition(1, replicas=(1, 2)), (1, 3), ((1, 3, 2), (3,), (2,))),
         (partition(1, replicas=(1, 2)), (1, 2, 3), ((1, 2, 3), (3,), ())),
@@ -61,11 +61,11 @@ def replica_sets(moved_partition: PartitionImage | Rejection) -> tuple[tuple[int
     ],
 )
 def test_a_reassignment_begins_with_both_the_old_replicas_and_the_new(
-    partition_before: PartitionImage,
+    image_before: PartitionImage,
     new_replicas: tuple[int, ...],
     expected: tuple[tuple[int, ...], ...],
 ) -> None:
-    assert replica_sets(reassign_p0(image_of(partition_before), *new_replicas)) == expected
+    assert replica_sets(reassign_p0(image_of(image_before), *new_replicas)) == expected
 
 
 def test_what_is_as_wanted_is_no_change() -> None:
@@ -112,7 +112,7 @@ def test_replicas_have_to_be_brokers_and_different(
 
 
 @pytest.mark.parametrize(
-    ("partition_before", "new_replicas", "texts"),
+    ("image_before", "new_replicas", "texts"),
     [
         (partition(1, replicas=(1, 2)), (2, 3), None),
         (partition(1, replicas=(1, 2)), (2,), "2 to 1"),
@@ -122,11 +122,9 @@ def test_replicas_have_to_be_brokers_and_different(
     ],
 )
 def test_the_factor_can_be_insisted_on(
-    partition_before: PartitionImage, new_replicas: tuple[int, ...], texts: str | None
+    image_before: PartitionImage, new_replicas: tuple[int, ...], texts: str | None
 ) -> None:
-    moved_partition = reassign_p0(
-        image_of(partition_before), *new_replicas, may_change_factor=False
-    )
+    moved_partition = reassign_p0(image_of(image_before), *new_replicas, may_change_factor=False)
     if texts is None:
         assert isinstance(moved_partition, PartitionImage)
     else:
@@ -147,9 +145,9 @@ def test_what_does_not_exist_can_neither_move_nor_stay(
     topic_partition: TopicPartition, reason: str
 ) -> None:
     image = image_of(partition(1))
-    expected = Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
-    assert reassign(image, topic_partition, (BrokerId(1),), DEFAULTS) == expected
-    assert cancel(image, topic_partition, DEFAULTS) == expected
+    expected_rejection = Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
+    assert reassign(image, topic_partition, (BrokerId(1),), DEFAULTS) == expected_rejection
+    assert cancel(image, topic_partition, DEFAULTS) == expected_rejection
 
 
 def test_a_cancelled_reassignment_leaves_the_replicas_that_were_there() -> None:
@@ -165,13 +163,13 @@ def test_only_what_moves_can_be_cancelled() -> None:
 
 
 def test_a_cancellation_that_loses_records_needs_the_topics_leave() -> None:
-    only_new = partition(3, replicas=(1, 3), isr=(3,), adding=(3,))
-    rejection = cancel(image_of(only_new), P0, DEFAULTS)
+    image_of_only_new = partition(3, replicas=(1, 3), isr=(3,), adding=(3,))
+    rejection = cancel(image_of(image_of_only_new), P0, DEFAULTS)
     assert isinstance(rejection, Rejection)
     assert rejection.error is ErrorCode.invalid_replica_assignment
     assert rejection.reason.endswith("it would require an unclean leader election.")
-    unclean = Settings(unclean_leader_election_enable=True)
-    image_after = cancel(image_of(only_new), P0, unclean)
+    unclean_settings = Settings(unclean_leader_election_enable=True)
+    image_after = cancel(image_of(image_of_only_new), P0, unclean_settings)
     assert isinstance(image_after, ClusterImage)
     partition_after = image_after.topics["orders"].partitions[0]
     assert (partition_after.leader, partition_after.isr, partition_after.replicas) == (

@@ -130,11 +130,18 @@ def test_what_can_not_be_created_says_why(new_topic: TopicToCreate, error: Error
 def test_decisions_hold_until_brokers_change_or_a_name_is_taken() -> None:
     image = cluster()
     created_topic = create(TopicToCreate(name="or_ders"), image=image)
-    refusal = Rejection(error=ErrorCode.invalid_topic_exception, reason="no name")
-    with_other_topic, colliding = image.with_topic(topic("a")), image.with_topic(topic("or.ders"))
-    for later_image, holds in ((image, True), (with_other_topic, True), (colliding, False)):
-        assert is_decision_valid([created_topic, refusal], image, later_image) is holds
-    assert is_decision_valid([refusal], image, colliding)
+    rejection = Rejection(error=ErrorCode.invalid_topic_exception, reason="no name")
+    image_with_other_topic, colliding_image = (
+        image.with_topic(topic("a")),
+        image.with_topic(topic("or.ders")),
+    )
+    for later_image, is_held in (
+        (image, True),
+        (image_with_other_topic, True),
+        (colliding_image, False),
+    ):
+        assert is_decision_valid([created_topic, rejection], image, later_image) is is_held
+    assert is_decision_valid([rejection], image, colliding_image)
     assert not is_decision_valid([created_topic], image, cluster(broker(1), broker(2)))
 
 
@@ -216,10 +223,10 @@ def test_a_bad_assignment_is_refused(
 
 
 def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers() -> None:
-    three = internal_topic(TRANSACTION_STATE_TOPIC, image=cluster(), settings=DEFAULTS)
-    assert (three.partition_count, three.replication_factor) == (50, 3)
-    assert three.configs["min.insync.replicas"] == "2"
-    assert three.configs["cleanup.policy"] == "compact"
+    topic_of_three = internal_topic(TRANSACTION_STATE_TOPIC, image=cluster(), settings=DEFAULTS)
+    assert (topic_of_three.partition_count, topic_of_three.replication_factor) == (50, 3)
+    assert topic_of_three.configs["min.insync.replicas"] == "2"
+    assert topic_of_three.configs["cleanup.policy"] == "compact"
     topic_of_one_broker = internal_topic(
         TRANSACTION_STATE_TOPIC, image=cluster(broker(1)), settings=DEFAULTS
     )
@@ -227,7 +234,7 @@ def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers
         topic_of_one_broker.replication_factor,
         topic_of_one_broker.configs["min.insync.replicas"],
     ) == (1, "1")
-    created_topic = create(three)
+    created_topic = create(topic_of_three)
     assert isinstance(created_topic, TopicImage)
     assert created_topic.is_internal
 
@@ -248,8 +255,8 @@ def test_what_is_set_is_waited_for_also_where_it_is_kafkas_default() -> None:
         ), topic_name
     log = internal_topic(TRANSACTION_STATE_TOPIC, image=image, settings=settings)
     assert log.configs["min.insync.replicas"] == "2"
-    less = Settings(transaction_state_log_replication_factor=1)
-    log = internal_topic(TRANSACTION_STATE_TOPIC, image=cluster(), settings=less)
+    fewer_settings = Settings(transaction_state_log_replication_factor=1)
+    log = internal_topic(TRANSACTION_STATE_TOPIC, image=cluster(), settings=fewer_settings)
     assert (log.replication_factor, log.configs["min.insync.replicas"]) == (1, "2")
 
 
@@ -257,9 +264,9 @@ def test_the_topics_of_other_coordinators_have_settings_of_their_own() -> None:
     offsets = internal_topic(CONSUMER_OFFSETS_TOPIC, image=cluster(), settings=DEFAULTS)
     assert (offsets.partition_count, offsets.replication_factor) == (50, 3)
     assert offsets.configs["cleanup.policy"] == "compact"
-    states = internal_topic(SHARE_STATE_TOPIC, image=cluster(), settings=DEFAULTS)
-    assert (states.partition_count, states.replication_factor) == (50, 3)
-    assert states.configs == {
+    states_topic = internal_topic(SHARE_STATE_TOPIC, image=cluster(), settings=DEFAULTS)
+    assert (states_topic.partition_count, states_topic.replication_factor) == (50, 3)
+    assert states_topic.configs == {
         "cleanup.policy": "delete",
         "compression.type": "producer",
         "min.insync.replicas": "2",
@@ -482,8 +489,8 @@ def test_the_most_that_one_request_may_ask_for() -> None:
 
 
 def test_assignments_count_as_partitions_and_names_are_judged_later() -> None:
-    by_hand = TopicToCreate(name="!", assignments=tuple((n, (B1,)) for n in range(10_001)))
-    assert error_of(create_all(by_hand)[0]) is ErrorCode.policy_violation
+    topic_by_hand = TopicToCreate(name="!", assignments=tuple((n, (B1,)) for n in range(10_001)))
+    assert error_of(create_all(topic_by_hand)[0]) is ErrorCode.policy_violation
 
 
 @pytest.mark.parametrize("tail", ["", ".c_d.e_f.g_h.i"])
@@ -500,7 +507,7 @@ def test_topics_of_one_request_know_each_other(tail: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config_name", "is_for_all", "problem"),
+    ("config_name", "is_for_all", "problem_text"),
     [
         ("num.partitions", False, "Cannot update these configs dynamically"),
         (
@@ -520,15 +527,15 @@ def test_topics_of_one_request_know_each_other(tail: str) -> None:
     ],
 )
 def test_a_broker_config_is_updated_as_its_row_allows(
-    config_name: str, is_for_all: bool, problem: str | None
+    config_name: str, is_for_all: bool, problem_text: str | None
 ) -> None:
     changes = (change(config_name, SET, "none" if config_name == "ssl.client.auth" else "5"),)
     outcome = altered_broker_configs({}, changes, BROKER_CONFIGS, is_for_all=is_for_all)
-    if problem is None:
+    if problem_text is None:
         assert outcome == {config_name: changes[0].value}
     else:
         assert outcome == Rejection(
-            error=ErrorCode.invalid_request, reason=f"{problem}: [{config_name}]"
+            error=ErrorCode.invalid_request, reason=f"{problem_text}: [{config_name}]"
         )
     deletion = (change(config_name, DELETE),)
     assert altered_broker_configs({}, deletion, BROKER_CONFIGS, is_for_all=is_for_all) == {}

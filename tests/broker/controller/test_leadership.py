@@ -159,8 +159,8 @@ def test_topics_that_allow_it_get_a_live_leader_and_others_wait() -> None:
         5,
         True,
     )
-    allowed = Settings(unclean_leader_election_enable=True)
-    assert leaders(elect_unclean(image, allowed)) == [2, 2, 2, 2, -1]
+    allowing_settings = Settings(unclean_leader_election_enable=True)
+    assert leaders(elect_unclean(image, allowing_settings)) == [2, 2, 2, 2, -1]
     assert elect_unclean(image_after, DEFAULTS) is image_after, "nothing is left to do"
 
 
@@ -184,22 +184,26 @@ def test_a_leader_that_resigns_is_elected_again_two_epochs_later() -> None:
     image = cluster().with_topic(topic("a", partition(2, epoch=4)))
     resigned = reelect_same_leader(image, topic_partition)
     assert not isinstance(resigned, Rejection)
-    without_leader, with_new_leader = (
+    image_without_leader, image_with_new_leader = (
         image_of_step.partition(topic_partition) for image_of_step in resigned
     )
-    assert without_leader is not None
-    assert with_new_leader is not None
-    assert (without_leader.leader, without_leader.leader_epoch, without_leader.partition_epoch) == (
+    assert image_without_leader is not None
+    assert image_with_new_leader is not None
+    assert (
+        image_without_leader.leader,
+        image_without_leader.leader_epoch,
+        image_without_leader.partition_epoch,
+    ) == (
         -1,
         5,
         5,
     )
     assert (
-        with_new_leader.leader,
-        with_new_leader.leader_epoch,
-        with_new_leader.partition_epoch,
+        image_with_new_leader.leader,
+        image_with_new_leader.leader_epoch,
+        image_with_new_leader.partition_epoch,
     ) == (2, 6, 6)
-    assert with_new_leader.isr == (1, 2, 3)
+    assert image_with_new_leader.isr == (1, 2, 3)
 
 
 def test_who_is_not_there_can_not_resign() -> None:
@@ -222,14 +226,14 @@ FIRST, SECOND = uuid.UUID(int=1), uuid.UUID(int=2)
 def command(
     broker_id: BrokerId = B1,
     *,
-    incarnation: uuid.UUID = FIRST,
+    incarnation_id: uuid.UUID = FIRST,
     cluster_id: str = "cluster",
     previous_epoch: int = -1,
 ) -> BrokerRegistrationCommand:
     return BrokerRegistrationCommand(
         broker_id=broker_id,
         cluster_id=cluster_id,
-        incarnation_id=incarnation,
+        incarnation_id=incarnation_id,
         host="h",
         port=7,
         addresses={"OTHER": ("h", 8)},
@@ -274,11 +278,11 @@ def test_a_request_that_is_repeated_keeps_the_epoch_and_the_state() -> None:
 
 def test_another_incarnation_is_fenced_and_is_not_leaving() -> None:
     image = unfence_broker(register(cluster_image(), command(BrokerId(4))), BrokerId(4), DEFAULTS)
-    next_life = command(BrokerId(4), incarnation=uuid.UUID(int=99))
+    next_registration = command(BrokerId(4), incarnation_id=uuid.UUID(int=99))
     for image_before in (image, begin_controlled_shutdown(image, BrokerId(4), DEFAULTS)):
-        registered = register(image_before, next_life).brokers[BrokerId(4)]
-        assert (registered.alive, registered.in_controlled_shutdown) == (False, False)
-        assert registered.epoch > image_before.offset
+        registered_broker = register(image_before, next_registration).brokers[BrokerId(4)]
+        assert (registered_broker.alive, registered_broker.in_controlled_shutdown) == (False, False)
+        assert registered_broker.epoch > image_before.offset
 
 
 @pytest.mark.parametrize(
@@ -321,9 +325,9 @@ def test_a_fenced_broker_leads_nothing_and_an_unfenced_one_may_again() -> None:
     assert fenced_image.topics["orders"].partitions[0].leader == -1
     assert not fenced_image.is_alive(B1)
     assert fence_broker(fenced_image, B1, DEFAULTS) is fenced_image
-    back = unfence_broker(fenced_image, B1, DEFAULTS)
-    assert back.is_active(B1)
-    assert back.topics["orders"].partitions[0].leader == 1
+    image_again = unfence_broker(fenced_image, B1, DEFAULTS)
+    assert image_again.is_active(B1)
+    assert image_again.topics["orders"].partitions[0].leader == 1
 
 
 def test_a_broker_on_its_way_out_leads_nothing_but_lives() -> None:
@@ -344,8 +348,8 @@ def test_others_are_left_alone() -> None:
 
 def test_a_failed_directory_takes_leaders_and_isrs_away_until_the_broker_registers_anew() -> None:
     image_after = fail_directory(cluster_image(elr=0), B1, DEFAULTS)
-    orders = image_after.topics["orders"].partitions[0]
-    assert (orders.leader, orders.isr) == (2, (2, 3))
+    orders_image = image_after.topics["orders"].partitions[0]
+    assert (orders_image.leader, orders_image.isr) == (2, (2, 3))
     assert (image_after.is_alive(B1), image_after.is_active(B1), image_after.is_offline(B1)) == (
         True,
         False,
@@ -354,8 +358,10 @@ def test_a_failed_directory_takes_leaders_and_isrs_away_until_the_broker_registe
     assert fail_directory(image_after, B1, DEFAULTS) is image_after, (
         "it is told with every heartbeat"
     )
-    restarted = unfence_broker(register(image_after, command(incarnation=SECOND)), B1, DEFAULTS)
-    assert (restarted.is_active(B1), restarted.is_offline(B1)) == (True, False)
+    restarted_image = unfence_broker(
+        register(image_after, command(incarnation_id=SECOND)), B1, DEFAULTS
+    )
+    assert (restarted_image.is_active(B1), restarted_image.is_offline(B1)) == (True, False)
 
 
 def test_replicas_of_brokers_that_are_away_or_unknown_are_offline() -> None:
@@ -430,12 +436,12 @@ def test_a_crashed_broker_is_not_eligible_any_more() -> None:
         (3, (3,), (2,)),
         (3, (3,), (2,)),
     ]
-    crashed = after_unclean_shutdown(image_without_both, B2, DEFAULTS)
-    assert leadership_rows(crashed) == [(3, (3,), ()), (3, (3,), ()), (3, (3,), ())]
-    assert leadership_rows(crashed, "one") == [(-1, (), (1,))], "it has no replica there"
-    still_in = after_unclean_shutdown(leadership_image(), B1, DEFAULTS)
-    assert leadership_rows(still_in)[0] == (2, (2, 3), ())
-    assert leadership_rows(still_in, "one") == [(-1, (), ())]
+    crashed_image = after_unclean_shutdown(image_without_both, B2, DEFAULTS)
+    assert leadership_rows(crashed_image) == [(3, (3,), ()), (3, (3,), ()), (3, (3,), ())]
+    assert leadership_rows(crashed_image, "one") == [(-1, (), (1,))], "it has no replica there"
+    image_still_with_it = after_unclean_shutdown(leadership_image(), B1, DEFAULTS)
+    assert leadership_rows(image_still_with_it)[0] == (2, (2, 3), ())
+    assert leadership_rows(image_still_with_it, "one") == [(-1, (), ())]
 
 
 def test_an_allowed_unclean_election_happens_at_once() -> None:
@@ -448,9 +454,9 @@ def test_an_allowed_unclean_election_happens_at_once() -> None:
 
 def test_leaderless_partitions_get_a_broker_that_comes_back() -> None:
     image = without_broker(leadership_image(), B1, DEFAULTS).with_broker(broker(1, is_alive=False))
-    back = with_broker_back(image, B1, DEFAULTS)
-    assert leadership_rows(back, "one") == [(1, (1,), ())]
-    assert leadership_rows(back) == leadership_rows(image), "others keep their leaders"
+    image_again = with_broker_back(image, B1, DEFAULTS)
+    assert leadership_rows(image_again, "one") == [(1, (1,), ())]
+    assert leadership_rows(image_again) == leadership_rows(image), "others keep their leaders"
     image_after = with_broker_back(image, B3, DEFAULTS)
     assert image_after is image, "it has no replica there"
 
@@ -463,37 +469,37 @@ def test_one_partition_follows_the_rules_of_its_topic() -> None:
     assert (shrunk_partition.isr, shrunk_partition.elr) == ((1,), (2, 3))
     image = image.with_topic_configs("orders", {"unclean.leader.election.enable": "true"})
     image = image.with_partition(P0, partition(-1, isr=()))
-    elected = updated_partition(image, P0, DEFAULTS)
-    assert elected is not None
-    assert elected.leader == BrokerId(1)
+    elected_image = updated_partition(image, P0, DEFAULTS)
+    assert elected_image is not None
+    assert elected_image.leader == BrokerId(1)
 
 
 def test_replicas_that_were_eligible_are_not_any_more() -> None:
     image = without_broker(without_broker(leadership_image(), B3, DEFAULTS), B1, DEFAULTS)
-    two_topics = image.with_topic(
+    image_of_two_topics = image.with_topic(
         topic("two", partition(2, isr=(2,), elr=(1, 3)), topic_id=uuid.UUID(int=8))
     )
-    cleared = without_elr(two_topics, "orders")
-    assert {partition.elr for partition in cleared.topics["orders"].partitions} == {()}
-    assert cleared.topics["two"] is two_topics.topics["two"]
-    partition_before, partition_after = (
-        two_topics.topics["orders"].partitions[0],
-        cleared.topics["orders"].partitions[0],
+    cleared_image = without_elr(image_of_two_topics, "orders")
+    assert {partition.elr for partition in cleared_image.topics["orders"].partitions} == {()}
+    assert cleared_image.topics["two"] is image_of_two_topics.topics["two"]
+    image_before, partition_after = (
+        image_of_two_topics.topics["orders"].partitions[0],
+        cleared_image.topics["orders"].partitions[0],
     )
-    assert (partition_before.elr, partition_after.isr) == ((1,), partition_before.isr)
-    assert partition_after.partition_epoch == partition_before.partition_epoch + 1
-    assert partition_after.leader_epoch == partition_before.leader_epoch
-    image_after = without_elr(two_topics)
+    assert (image_before.elr, partition_after.isr) == ((1,), image_before.isr)
+    assert partition_after.partition_epoch == image_before.partition_epoch + 1
+    assert partition_after.leader_epoch == image_before.leader_epoch
+    image_after = without_elr(image_of_two_topics)
     assert not any(
         partition.elr for topic in image_after.topics.values() for partition in topic.partitions
     )
     assert without_elr(image_after) is image_after
-    last_known = image_after.with_topic(
+    last_known_image = image_after.with_topic(
         topic("two", partition(2, isr=(2,), last_known=(3,)), topic_id=uuid.UUID(int=8))
     )
-    assert without_elr(last_known).topics["two"].partitions[0].last_known_elr == ()
-    off = two_topics.with_feature(ELIGIBLE_LEADER_REPLICAS, 0)
-    assert without_elr(off) is off
+    assert without_elr(last_known_image).topics["two"].partitions[0].last_known_elr == ()
+    off_image = image_of_two_topics.with_feature(ELIGIBLE_LEADER_REPLICAS, 0)
+    assert without_elr(off_image) is off_image
 
 
 # AlterPartition judged: every refusal in Kafka's order, and what a grant says.
@@ -523,22 +529,24 @@ def isr_change(
 
 
 def command_of_isr_requests(
-    *changes: IsrChange, sender: int = 1, epoch: int = 1
+    *changes: IsrChange, sender_id: int = 1, epoch: int = 1
 ) -> AlterPartitionCommand:
-    return AlterPartitionCommand(broker_id=BrokerId(sender), broker_epoch=epoch, partitions=changes)
+    return AlterPartitionCommand(
+        broker_id=BrokerId(sender_id), broker_epoch=epoch, partitions=changes
+    )
 
 
-@pytest.mark.parametrize(("sender", "epoch"), [(1, 9), (7, 7)])
-def test_another_incarnation_is_refused_as_a_whole(sender: int, epoch: int) -> None:
+@pytest.mark.parametrize(("sender_id", "epoch"), [(1, 9), (7, 7)])
+def test_another_incarnation_is_refused_as_a_whole(sender_id: int, epoch: int) -> None:
     outcome = decide_alter_partition(
-        IMAGE, command_of_isr_requests(isr_change(), sender=sender, epoch=epoch), DEFAULTS
+        IMAGE, command_of_isr_requests(isr_change(), sender_id=sender_id, epoch=epoch), DEFAULTS
     )
     assert outcome.image is IMAGE
     assert (outcome.reply.error, outcome.reply.partitions) == (E.stale_broker_epoch, ())
 
 
 @pytest.mark.parametrize(
-    ("change", "sender", "error"),
+    ("change", "sender_id", "error"),
     [
         (isr_change(topic_id=uuid.UUID(int=1)), 1, E.unknown_topic_id),
         (isr_change(partition_index=7), 1, E.unknown_topic_or_partition),
@@ -555,14 +563,16 @@ def test_another_incarnation_is_refused_as_a_whole(sender: int, epoch: int) -> N
         (isr_change(((1, 1), (2, 8))), 1, E.ineligible_replica),  # restarted meanwhile
     ],
 )
-def test_a_refused_change_changes_nothing(change: IsrChange, sender: int, error: ErrorCode) -> None:
+def test_a_refused_change_changes_nothing(
+    change: IsrChange, sender_id: int, error: ErrorCode
+) -> None:
     outcome = decide_alter_partition(
-        IMAGE, command_of_isr_requests(change, sender=sender, epoch=sender), DEFAULTS
+        IMAGE, command_of_isr_requests(change, sender_id=sender_id, epoch=sender_id), DEFAULTS
     )
     assert outcome.image is IMAGE
     assert outcome.reply.error == E.none
-    (answer,) = outcome.reply.partitions
-    assert answer == AlteredPartition(
+    (altered_partition,) = outcome.reply.partitions
+    assert altered_partition == AlteredPartition(
         topic_id=change.topic_id, topic_partition=change.topic_partition, error=error
     )
 
@@ -582,9 +592,13 @@ def test_a_granted_change_answers_with_the_partition_as_it_is(known_epoch: int) 
         changed_partition.partition_epoch,
     ) == ((1, 2), 5, 6)
     assert not changed_partition.is_recovering
-    (answer,) = outcome.reply.partitions
-    assert (answer.error, answer.isr, answer.leader) == (0, (1, 2), 1)
-    assert (answer.leader_epoch, answer.partition_epoch) == (5, 6)
+    (altered_partition,) = outcome.reply.partitions
+    assert (altered_partition.error, altered_partition.isr, altered_partition.leader) == (
+        0,
+        (1, 2),
+        1,
+    )
+    assert (altered_partition.leader_epoch, altered_partition.partition_epoch) == (5, 6)
 
 
 def test_what_is_as_asked_already_is_granted_without_a_change() -> None:
@@ -592,8 +606,8 @@ def test_what_is_as_asked_already_is_granted_without_a_change() -> None:
         IMAGE, command_of_isr_requests(isr_change(((1, 1), (2, 2)))), DEFAULTS
     )
     assert outcome.image is IMAGE
-    (answer,) = outcome.reply.partitions
-    assert (answer.error, answer.partition_epoch) == (0, 5)
+    (altered_partition,) = outcome.reply.partitions
+    assert (altered_partition.error, altered_partition.partition_epoch) == (0, 5)
 
 
 def test_each_change_is_judged_by_itself() -> None:
@@ -626,8 +640,8 @@ def test_a_leader_that_ends_its_reassignment_learns_that_it_leads_no_more() -> N
     outcome = decide_alter_partition(
         image, command_of_isr_requests(isr_change(((1, 1), (2, 2), (3, 3)))), DEFAULTS
     )
-    (answer,) = outcome.reply.partitions
-    assert answer.error == E.new_leader_elected
+    (altered_partition,) = outcome.reply.partitions
+    assert altered_partition.error == E.new_leader_elected
     changed_partition = outcome.image.topics["orders"].partitions[0]
     assert (
         changed_partition.leader,

@@ -128,13 +128,13 @@ async def test_a_held_write_is_decided_again_and_nothing_prepared_is_appended(
     env: VirtualEnvironment, element_count: int
 ) -> None:
     shard = Shard()
-    admission = held(shard)
+    admission_future = held(shard)
     write = shard.write("r", element_count=element_count)
-    answer = env.tasks.spawn(write.run(paced(env) if element_count else None), name="write")
+    answer_task = env.tasks.spawn(write.run(paced(env) if element_count else None), name="write")
     await asyncio.sleep(1)
     assert (shard.decided, shard.appended) == (1, [])
-    admission.set_result(None)
-    assert await answer == (NumberedDecision(2, ("r",)), 1)
+    admission_future.set_result(None)
+    assert await answer_task == (NumberedDecision(2, ("r",)), 1)
     assert shard.appended == [("r",)]
 
 
@@ -143,24 +143,24 @@ async def test_a_held_write_that_is_rejected_afterwards_appends_nothing(
     env: VirtualEnvironment,
 ) -> None:
     shard = Shard()
-    admission = held(shard)
-    answer = env.tasks.spawn(shard.write("r").run(), name="write")
+    admission_future = held(shard)
+    answer_task = env.tasks.spawn(shard.write("r").run(), name="write")
     await asyncio.sleep(1)
     shard.rejection = REFUSAL
-    admission.set_result(None)
-    assert await answer is REFUSAL
+    admission_future.set_result(None)
+    assert await answer_task is REFUSAL
     assert (shard.decided, shard.appended) == (2, [])
 
 
 @within(run_virtual, seed=1)
 async def test_a_held_write_whose_shard_moves_appends_nothing(env: VirtualEnvironment) -> None:
     shard = Shard()
-    admission = held(shard)
-    answer = env.tasks.spawn(shard.write("r").run(), name="write")
+    admission_future = held(shard)
+    answer_task = env.tasks.spawn(shard.write("r").run(), name="write")
     await asyncio.sleep(1)
     shard.is_moved = True
-    admission.set_result(None)
-    assert await answer is MOVED
+    admission_future.set_result(None)
+    assert await answer_task is MOVED
     assert (shard.decided, shard.appended) == (1, [])
 
 
@@ -185,10 +185,12 @@ async def test_a_large_write_whose_shard_moves_in_a_break_appends_nothing(
     env: VirtualEnvironment,
 ) -> None:
     shard = Shard()
-    answer = env.tasks.spawn(shard.write("r", element_count=LARGE).run(paced(env)), name="write")
+    answer_task = env.tasks.spawn(
+        shard.write("r", element_count=LARGE).run(paced(env)), name="write"
+    )
     await asyncio.sleep(0)
     shard.is_moved = True
-    assert await answer is MOVED
+    assert await answer_task is MOVED
     assert shard.appended == []
 
 

@@ -190,8 +190,8 @@ def test_an_entry_is_for_insert_alone() -> None:
 
 
 def test_a_rewriting_is_what_an_answer_is_changed_by() -> None:
-    action = Rewrite(field="committed_offset", how=RewriteHow.ADD, value=3)
-    assert action.rewriting == Rewriting(field="committed_offset", how=RewriteHow.ADD, value=3)
+    rewrite = Rewrite(field="committed_offset", how=RewriteHow.ADD, value=3)
+    assert rewrite.rewriting == Rewriting(field="committed_offset", how=RewriteHow.ADD, value=3)
 
 
 def test_an_error_is_a_code() -> None:
@@ -300,8 +300,8 @@ def test_a_field_of_an_answer_is_changed(
 ) -> None:
     answer = Answer(f=value_before)
     assert Rewriting(field="f", how=how, value=5).apply(answer) == Answer(f=value_after)
-    insert = Rewriting(field="g", how=RewriteHow.INSERT, entry={"id": 1})
-    assert insert.apply(answer) is answer, "it has no such list"
+    inserting_rewriting = Rewriting(field="g", how=RewriteHow.INSERT, entry={"id": 1})
+    assert inserting_rewriting.apply(answer) is answer, "it has no such list"
 
 
 # Rules that can't strike in a cluster as it is.

@@ -77,7 +77,7 @@ def crossing(*, subject: Subject | None = None, **crossing_fields: Any) -> Cross
 
 
 @pytest.mark.parametrize(
-    ("criteria", "expected"),
+    ("criteria", "is_expected"),
     [
         ({}, True),
         ({"api": "EndTxn"}, True),
@@ -107,8 +107,8 @@ def crossing(*, subject: Subject | None = None, **crossing_fields: Any) -> Cross
         ({"api": "EndTxn", "transactional_id": "tx", "committed": True, "broker": 2}, False),
     ],
 )
-def test_every_criterion_must_hold(criteria: dict[str, Any], *, expected: bool) -> None:
-    assert matches(rule(**criteria), crossing()) is expected
+def test_every_criterion_must_hold(criteria: dict[str, Any], *, is_expected: bool) -> None:
+    assert matches(rule(**criteria), crossing()) is is_expected
 
 
 def test_what_a_rule_leaves_out_matches_everything() -> None:
@@ -128,7 +128,7 @@ def test_what_a_request_does_not_say_is_not_matched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("criteria", "fields", "expected"),
+    ("criteria", "fields", "is_expected"),
     [
         ({"role": "leader"}, {"role": "leader"}, True),
         ({"role": "leader"}, {"role": "follower"}, False),
@@ -138,10 +138,10 @@ def test_what_a_request_does_not_say_is_not_matched() -> None:
     ],
 )
 def test_what_a_replica_does_is_a_criterion(
-    criteria: dict[str, Any], fields: dict[str, Any], *, expected: bool
+    criteria: dict[str, Any], fields: dict[str, Any], *, is_expected: bool
 ) -> None:
     rule = FaultRule(id="f", point=FaultPoint.LOG_APPEND, action=Hold(), **criteria)
-    assert matches(rule, crossing(point="log.append", **fields)) is expected
+    assert matches(rule, crossing(point="log.append", **fields)) is is_expected
 
 
 def test_some_actions_happen_only_to_what_they_can_happen_to() -> None:
@@ -149,20 +149,20 @@ def test_some_actions_happen_only_to_what_they_can_happen_to() -> None:
         rule(api="Produce"), action=Corrupt(what=DamagedPart.CRC)
     )
     for carries_batches in (True, False):
-        produce = crossing(api_key=0, carries_batches=carries_batches)
-        assert matches(corrupt_rule, produce) is carries_batches
+        produce_crossing = crossing(api_key=0, carries_batches=carries_batches)
+        assert matches(corrupt_rule, produce_crossing) is carries_batches
     duplicating_rule = msgspec.structs.replace(rule(), action=Duplicate())
-    assert [matches(duplicating_rule, crossing(is_copy=copy)) for copy in (False, True)] == [
+    assert [matches(duplicating_rule, crossing(is_copy=is_copy)) for is_copy in (False, True)] == [
         True,
         False,
     ]
 
 
 def test_a_limit_of_likely_strikes_counts_those_that_struck() -> None:
-    likely = rule(probability=0.5, nth=2, limit=2)
-    assert [strikes(likely, occurrence, 0) for occurrence in (1, 2, 9)] == [False, True, True]
-    assert not strikes(likely, 9, 2)
-    assert [spent(likely, 9, struck) for struck in (1, 2)] == [False, True]
+    likely_rule = rule(probability=0.5, nth=2, limit=2)
+    assert [strikes(likely_rule, occurrence, 0) for occurrence in (1, 2, 9)] == [False, True, True]
+    assert not strikes(likely_rule, 9, 2)
+    assert [spent(likely_rule, 9, struck) for struck in (1, 2)] == [False, True]
 
 
 def test_an_unknown_api_key_matches_by_number_only() -> None:
@@ -171,16 +171,18 @@ def test_an_unknown_api_key_matches_by_number_only() -> None:
 
 
 def test_one_entry_of_a_batched_request_must_meet_all_criteria() -> None:
-    batched = Subject(
+    batched_subject = Subject(
         producer_id=7,
         partitions=(T0,),
         committed=True,
         other_subjects=(Subject(producer_id=8, partitions=(T1,), committed=False),),
     )
-    assert matches(rule(producer_id=8, committed=False), crossing(subject=batched))
-    assert matches(rule(topic="t", partition=1), crossing(subject=batched))
-    assert not matches(rule(producer_id=8, committed=True), crossing(subject=batched))
-    assert not matches(rule(producer_id=7, partition=1, topic="t"), crossing(subject=batched))
+    assert matches(rule(producer_id=8, committed=False), crossing(subject=batched_subject))
+    assert matches(rule(topic="t", partition=1), crossing(subject=batched_subject))
+    assert not matches(rule(producer_id=8, committed=True), crossing(subject=batched_subject))
+    assert not matches(
+        rule(producer_id=7, partition=1, topic="t"), crossing(subject=batched_subject)
+    )
 
 
 @pytest.mark.parametrize(
@@ -399,10 +401,10 @@ def test_commands_without_a_transaction_have_no_subject() -> None:
 
 def test_a_trace_tells_whose_transactions_a_request_is_about() -> None:
     other_subject = Subject(transactional_id="a", partitions=(SUBJECTS_T1,))
-    of_two = Subject(
+    subject_of_two = Subject(
         producer_id=7, partitions=(SUBJECTS_T0,), other_subjects=(other_subject, NO_SUBJECT)
     )
-    assert trace_subjects(of_two) == [
+    assert trace_subjects(subject_of_two) == [
         {"pid": 7, "partitions": [str(SUBJECTS_T0)]},
         {"id": "a", "partitions": [str(SUBJECTS_T1)]},
     ]
@@ -507,5 +509,8 @@ def test_other_rules_are_made(fields: dict[str, Any]) -> None:
 
 def test_an_entry_that_the_list_can_have_makes_sense() -> None:
     entry = {"producer_id": 7, "first_offset": 3}
-    insert = Rewrite(field="aborted_transactions", how=RewriteHow.INSERT, entry=entry)
-    assert FaultRule(id="lie", point=P.CLIENT_RESPONSE, api="Fetch", action=insert).action == insert
+    insert_rewrite = Rewrite(field="aborted_transactions", how=RewriteHow.INSERT, entry=entry)
+    assert (
+        FaultRule(id="lie", point=P.CLIENT_RESPONSE, api="Fetch", action=insert_rewrite).action
+        == insert_rewrite
+    )

@@ -28,11 +28,11 @@ def member(
     member_id: str,
     *topics: uuid.UUID,
     owned: set[tuple[uuid.UUID, int]] | frozenset[tuple[uuid.UUID, int]] = frozenset(),
-    instance: str | None = None,
+    instance_id: str | None = None,
 ) -> AssignableMember:
     return AssignableMember(
         member_id=member_id,
-        instance_id=instance,
+        instance_id=instance_id,
         topics=frozenset(topics),
         previous_partitions=frozenset(owned),
     )
@@ -107,7 +107,7 @@ def test_range_gives_neighbours_and_the_same_of_equal_topics() -> None:
 
 def test_range_takes_static_members_first_and_by_instance() -> None:
     target = assign(
-        RANGE, member("a", A), member("z", A, instance="2"), member("y", A, instance="1")
+        RANGE, member("a", A), member("z", A, instance_id="2"), member("y", A, instance_id="1")
     )
     assert target == {"y": {(A, 0)}, "z": {(A, 1)}, "a": {(A, 2)}}
 
@@ -151,8 +151,10 @@ def test_every_partition_goes_to_exactly_one_of_its_subscribers(
     assert sorted(given_out) == sorted(
         (t, i) for t in subscribed_topics for i in range(PARTITIONS[t])
     )
-    for subscriber in members:
-        assert {topic for topic, _ in target[subscriber.member_id]} <= subscriber.topics
+    for subscribed_member in members:
+        assert {
+            topic for topic, _ in target[subscribed_member.member_id]
+        } <= subscribed_member.topics
     if name == UNIFORM and len({topics for topics, _ in drawn_members}) == 1:
         sizes = [len(partitions) for partitions in target.values()]
         assert max(sizes) - min(sizes) <= 1
@@ -160,7 +162,7 @@ def test_every_partition_goes_to_exactly_one_of_its_subscribers(
 
 @pytest.mark.parametrize("assignor_name", [UNIFORM, RANGE])
 def test_many_members_are_assigned_in_few_steps(assignor_name: str) -> None:
-    counts = {A: 5_000, B: 4_000}
+    count_by_id = {A: 5_000, B: 4_000}
     members = [
         member(f"m{member_number:04}", *(A, B)[: 1 + member_number % 2])
         for member_number in range(1_000)
@@ -169,7 +171,7 @@ def test_many_members_are_assigned_in_few_steps(assignor_name: str) -> None:
     for _ in range(2):
         profile = make_call_profile()
         profile.enable()
-        target = ASSIGNORS[assignor_name](members, counts)
+        target = ASSIGNORS[assignor_name](members, count_by_id)
         profile.disable()
         steps.append(sum(counts_of(profile).values()))
         members = [
@@ -181,8 +183,10 @@ def test_many_members_are_assigned_in_few_steps(assignor_name: str) -> None:
 
 @given(drawn_subscribers())
 def test_uniform_is_the_same_as_by_a_look_at_all_takers(members: list[AssignableMember]) -> None:
-    partitions = dict.fromkeys((A, B, C), 4)
-    assert ASSIGNORS[UNIFORM](members, partitions) == by_looking_at_all(members, partitions)
+    partition_by_id = dict.fromkeys((A, B, C), 4)
+    assert ASSIGNORS[UNIFORM](members, partition_by_id) == by_looking_at_all(
+        members, partition_by_id
+    )
 
 
 def by_looking_at_all(
@@ -197,22 +201,26 @@ def by_looking_at_all(
         }
         for member in members
     }
-    takers: dict[uuid.UUID, list[str]] = {}
+    takers_by_id: dict[uuid.UUID, list[str]] = {}
     for member in members:
         for topic in member.topics:
-            takers.setdefault(topic, []).append(member.member_id)
+            takers_by_id.setdefault(topic, []).append(member.member_id)
     assigned_partitions = {partition for partitions in target.values() for partition in partitions}
-    for topic in sorted(takers, key=lambda topic_key: (len(takers[topic_key]), topic_key)):
+    for topic in sorted(
+        takers_by_id, key=lambda topic_key: (len(takers_by_id[topic_key]), topic_key)
+    ):
         for index in range(partitions[topic]):
             if (topic, index) not in assigned_partitions:
-                least = min(takers[topic], key=lambda member_id: len(target[member_id]))
+                least = min(takers_by_id[topic], key=lambda member_id: len(target[member_id]))
                 target[least].add((topic, index))
     has_moved = True
     while has_moved:
         has_moved = False
         for giver in sorted(target, key=lambda member_id: -len(target[member_id])):
             for partition in sorted(target[giver]):
-                taker = min(takers[partition[0]], key=lambda member_id: len(target[member_id]))
+                taker = min(
+                    takers_by_id[partition[0]], key=lambda member_id: len(target[member_id])
+                )
                 if len(target[giver]) - len(target[taker]) > 1:
                     target[giver].remove(partition)
                     target[taker].add(partition)
@@ -307,10 +315,10 @@ TANGLED = [
 def test_evening_out_ends_after_so_many_rounds_and_steps(
     monkeypatch: pytest.MonkeyPatch, limit: str, at_most: int
 ) -> None:
-    counts = {A: 9, B: 1}
-    even = ASSIGNORS[UNIFORM](TANGLED, counts)
+    count_by_id = {A: 9, B: 1}
+    even = ASSIGNORS[UNIFORM](TANGLED, count_by_id)
     assert len(even["a"]) - len(even["b"]) <= 1
     monkeypatch.setattr(assignors, limit, at_most)
-    uneven = ASSIGNORS[UNIFORM](TANGLED, counts)
+    uneven = ASSIGNORS[UNIFORM](TANGLED, count_by_id)
     assert len(uneven["a"]) - len(uneven["b"]) > 1
     assert sum(map(len, uneven.values())) == 10

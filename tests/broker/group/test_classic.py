@@ -45,10 +45,10 @@ def test_an_unused_id_is_forgotten_and_lets_the_rebalance_go_on() -> None:
     driver = ClassicDriver()
     (leader,) = driver.stable(None)
     driver.join(is_member_id_required=True)  # on its way
-    second_join = driver.join(leader)
-    assert second_join not in driver.answers
+    second_join_waiter = driver.join(leader)
+    assert second_join_waiter not in driver.answers
     driver.fire(TimerKind.HEARTBEAT, "client-id2")
-    assert driver.join_reply(second_join).generation == 2
+    assert driver.join_reply(second_join_waiter).generation == 2
     assert driver.timers[TimerKind.HEARTBEAT, leader].delay_ms == 10_000
 
 
@@ -93,7 +93,7 @@ def test_an_id_handed_to_a_dynamic_member_can_t_become_static() -> None:
     driver = ClassicDriver()
     driver.join(is_member_id_required=True)
     with pytest.raises(InvariantViolation):
-        driver.join("client-id1", instance="i")
+        driver.join("client-id1", instance_id="i")
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_a_dead_group_can_t_be_joined() -> None:
 
 def test_a_full_group_refuses_who_is_not_counted_already() -> None:
     driver = ClassicDriver(max_size=1)
-    first_join = driver.join()
+    first_join_waiter = driver.join()
     assert driver.join_reply(driver.join()).error is E.group_max_size_reached
     driver.fire(TimerKind.JOIN)
-    member = driver.join_reply(first_join).member_id
+    member = driver.join_reply(first_join_waiter).member_id
     assert driver.join_reply(driver.join()).error is E.group_max_size_reached
     assert driver.join_reply(driver.join(member)).error is E.none  # CompletingRebalance
     driver.join(member, protocols=TWO_PROTOCOLS)
@@ -151,9 +151,9 @@ def test_a_new_group_is_written_before_it_has_members() -> None:
     driver = ClassicDriver()
     driver.is_new = True
     waiter = driver.join(is_member_id_required=True)
-    (write,) = driver.writes
-    assert write.after_write == NewGroupStored(group_id="g", waiter=waiter)
-    (record,) = write.records
+    (records_to_append,) = driver.writes
+    assert records_to_append.after_write == NewGroupStored(group_id="g", waiter=waiter)
+    (record,) = records_to_append.records
     assert record.group_id == "g"
 
 
@@ -162,20 +162,23 @@ def test_a_new_group_is_written_before_it_has_members() -> None:
 
 def test_the_first_rebalance_waits_for_more_members_as_long_as_they_come() -> None:
     driver = ClassicDriver()
-    first_join = driver.join(rebalance_ms=2 * DELAY_MS)
+    first_join_waiter = driver.join(rebalance_ms=2 * DELAY_MS)
     timer = driver.timers[TimerKind.JOIN, ""]
     assert (timer.delay_ms, timer.remaining_ms) == (DELAY_MS, DELAY_MS)
-    second_join = driver.join(rebalance_ms=2 * DELAY_MS)
+    second_join_waiter = driver.join(rebalance_ms=2 * DELAY_MS)
     driver.fire(TimerKind.JOIN)
     timer = driver.timers[TimerKind.JOIN, ""]
     assert (timer.delay_ms, timer.remaining_ms) == (DELAY_MS, 0)
     driver.join(rebalance_ms=2 * DELAY_MS)
     driver.fire(TimerKind.JOIN)  # no time remains, whoever has come
-    leader, follower = driver.join_reply(first_join), driver.join_reply(second_join)
-    assert leader.generation == follower.generation == 1
-    assert leader.leader == follower.leader == leader.member_id
+    leader, follower_reply = (
+        driver.join_reply(first_join_waiter),
+        driver.join_reply(second_join_waiter),
+    )
+    assert leader.generation == follower_reply.generation == 1
+    assert leader.leader == follower_reply.leader == leader.member_id
     assert len(leader.members) == 3
-    assert follower.members == ()
+    assert follower_reply.members == ()
     assert leader.protocol == "range"
     assert driver.timers[TimerKind.SYNC, ""].generation == 1
 
@@ -223,9 +226,9 @@ def test_rejoining_unchanged_is_answered_from_the_generation() -> None:
     leader, follower = driver.stable(None, None)
     reply = driver.join_reply(driver.join(follower))
     assert (reply.generation, reply.members) == (1, ())
-    second_join = driver.join(leader)  # a leader that joins again wants to assign anew
+    second_join_waiter = driver.join(leader)  # a leader that joins again wants to assign anew
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
-    assert second_join not in driver.answers
+    assert second_join_waiter not in driver.answers
 
 
 def test_rejoining_while_the_assignment_is_awaited_tells_the_leader_the_members() -> None:
@@ -237,21 +240,23 @@ def test_rejoining_while_the_assignment_is_awaited_tells_the_leader_the_members(
 def test_rejoining_with_other_metadata_starts_a_rebalance() -> None:
     driver = ClassicDriver()
     leader, follower = driver.stable(None, None)
-    first_join = driver.join(follower, protocols=(("range", b"other"),))
+    first_join_waiter = driver.join(follower, protocols=(("range", b"other"),))
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
-    second_join = driver.join(leader)
+    second_join_waiter = driver.join(leader)
     assert (
-        driver.join_reply(first_join).generation == driver.join_reply(second_join).generation == 2
+        driver.join_reply(first_join_waiter).generation
+        == driver.join_reply(second_join_waiter).generation
+        == 2
     )
 
 
 def test_asking_again_while_waiting_leaves_the_first_request_unanswered() -> None:
     driver = ClassicDriver()
     leader, _ = driver.stable(None, None)
-    first_join = driver.join(leader)
-    second_join = driver.join(leader)
-    assert driver.answers[first_join] is None
-    assert second_join not in driver.answers
+    first_join_waiter = driver.join(leader)
+    second_join_waiter = driver.join(leader)
+    assert driver.answers[first_join_waiter] is None
+    assert second_join_waiter not in driver.answers
 
 
 # Rebalance
@@ -285,7 +290,7 @@ def test_static_members_are_waited_for_until_their_session_ends() -> None:
 def test_another_static_member_leads_where_the_leader_does_not_come() -> None:
     driver = ClassicDriver()
     _, other_member = driver.stable("i", "j")
-    waiter = driver.join(other_member, instance="j", protocols=(("range", b"new"),))
+    waiter = driver.join(other_member, instance_id="j", protocols=(("range", b"new"),))
     driver.fire(TimerKind.JOIN)
     assert driver.join_reply(waiter).leader == other_member
     assert len(driver.join_reply(waiter).members) == 2
@@ -293,9 +298,9 @@ def test_another_static_member_leads_where_the_leader_does_not_come() -> None:
 
 def test_a_rebalance_tells_those_who_wait_for_an_assignment() -> None:
     driver, _, follower = group_awaiting_assignment()
-    waiting_sync = driver.sync(follower)
+    waiting_sync_waiter = driver.sync(follower)
     driver.join()
-    assert driver.sync_reply(waiting_sync).error is E.rebalance_in_progress
+    assert driver.sync_reply(waiting_sync_waiter).error is E.rebalance_in_progress
     assert (TimerKind.SYNC, "") not in driver.timers
 
 
@@ -323,20 +328,20 @@ def test_a_timer_of_an_older_generation_does_nothing() -> None:
 
 def test_the_leader_s_assignment_is_given_to_all_once_it_is_stored() -> None:
     driver, leader, follower = group_awaiting_assignment()
-    early_sync = driver.sync(follower)
-    leader_sync = driver.sync(leader, assignments={follower: b"f"})
-    assert early_sync not in driver.answers
+    early_sync_waiter = driver.sync(follower)
+    leader_sync_waiter = driver.sync(leader, assignments={follower: b"f"})
+    assert early_sync_waiter not in driver.answers
     (record,) = driver.writes[0].records
     assert [(m.member_id, m.assignment) for m in record.members] == [  # type: ignore[union-attr]
         (leader, b""),
         (follower, b"f"),
     ]
     driver.write()
-    assert driver.sync_reply(early_sync).assignment == b"f"
-    assert driver.sync_reply(early_sync).protocol == "range"
-    assert driver.sync_reply(leader_sync).assignment == b""
-    late_sync = driver.sync(follower)
-    assert driver.sync_reply(late_sync).assignment == b"f"
+    assert driver.sync_reply(early_sync_waiter).assignment == b"f"
+    assert driver.sync_reply(early_sync_waiter).protocol == "range"
+    assert driver.sync_reply(leader_sync_waiter).assignment == b""
+    late_sync_waiter = driver.sync(follower)
+    assert driver.sync_reply(late_sync_waiter).assignment == b"f"
     assert (TimerKind.SYNC, "") not in driver.timers
 
 
@@ -345,9 +350,9 @@ def test_an_assignment_that_can_t_be_stored_starts_a_rebalance() -> None:
     waiter = driver.join()
     driver.fire(TimerKind.JOIN)
     leader = driver.join_reply(waiter).member_id
-    leader_sync = driver.sync(leader, assignments={leader: b"x"})
+    leader_sync_waiter = driver.sync(leader, assignments={leader: b"x"})
     driver.write(E.coordinator_not_available)
-    assert driver.sync_reply(leader_sync).error is E.coordinator_not_available
+    assert driver.sync_reply(leader_sync_waiter).error is E.coordinator_not_available
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
 
 
@@ -365,12 +370,12 @@ def test_an_assignment_stored_too_late_changes_nothing() -> None:
 
 def test_syncing_again_while_waiting_leaves_the_first_request_unanswered() -> None:
     driver, _, follower = group_awaiting_assignment()
-    first_sync = driver.sync(follower)
+    first_sync_waiter = driver.sync(follower)
     driver.sync(follower)
-    assert driver.answers[first_sync] is None
-    second_join = max(driver.answers) + 1
+    assert driver.answers[first_sync_waiter] is None
+    second_join_waiter = max(driver.answers) + 1
     driver.leave((follower, None))
-    assert driver.answers.get(second_join) is None
+    assert driver.answers.get(second_join_waiter) is None
 
 
 @pytest.mark.parametrize(
@@ -528,14 +533,15 @@ def test_nothing_happens_when_no_member_could_leave() -> None:
 def test_an_instance_that_starts_again_gets_a_new_id_without_a_rebalance() -> None:
     driver = ClassicDriver()
     leader, static = driver.stable(None, "i")
-    waiter = driver.join(instance="i")
+    waiter = driver.join(instance_id="i")
     driver.write()
     reply = driver.join_reply(waiter)
     assert reply.member_id != static
     assert (reply.generation, reply.leader, reply.skip_assignment) == (1, leader, False)
     assert driver.group.state_name == S.STABLE.value
     assert (
-        driver.sync_reply(driver.sync(reply.member_id, instance="i")).assignment == static.encode()
+        driver.sync_reply(driver.sync(reply.member_id, instance_id="i")).assignment
+        == static.encode()
     )
     assert driver.heartbeat(static, instance="i") is E.fenced_instance_id
 
@@ -546,7 +552,7 @@ def test_a_static_leader_skips_the_assignment_or_takes_itself_for_a_follower(
 ) -> None:
     driver = ClassicDriver()
     static, _ = driver.stable("i", None)
-    waiter = driver.join(instance="i", is_assignment_skippable=is_assignment_skippable)
+    waiter = driver.join(instance_id="i", is_assignment_skippable=is_assignment_skippable)
     driver.write()
     reply = driver.join_reply(waiter)
     assert reply.skip_assignment is is_assignment_skippable
@@ -557,7 +563,7 @@ def test_a_static_leader_skips_the_assignment_or_takes_itself_for_a_follower(
 def test_a_static_member_that_can_t_be_stored_keeps_its_old_id() -> None:
     driver = ClassicDriver()
     _, static = driver.stable(None, "i")
-    waiter = driver.join(instance="i", session_ms=9_000, protocols=(("range", b"new"),))
+    waiter = driver.join(instance_id="i", session_ms=9_000, protocols=(("range", b"new"),))
     driver.write(E.not_coordinator)
     assert driver.join_reply(waiter).error is E.not_coordinator
     member = driver.group.members[static]
@@ -568,18 +574,18 @@ def test_a_static_member_that_can_t_be_stored_keeps_its_old_id() -> None:
 def test_a_static_member_replaced_twice_leaves_the_first_write_without_effect() -> None:
     driver = ClassicDriver()
     driver.stable(None, "i")
-    first_join = driver.join(instance="i")
-    second_join = driver.join(instance="i")
-    assert driver.join_reply(first_join).error is E.fenced_instance_id
+    first_join_waiter = driver.join(instance_id="i")
+    second_join_waiter = driver.join(instance_id="i")
+    assert driver.join_reply(first_join_waiter).error is E.fenced_instance_id
     driver.write()
     driver.write()
-    assert driver.join_reply(second_join).error is E.none
+    assert driver.join_reply(second_join_waiter).error is E.none
 
 
 def test_a_static_member_that_has_moved_on_is_not_answered_twice() -> None:
     driver = ClassicDriver()
     driver.stable(None, "i")
-    driver.join(instance="i")
+    driver.join(instance_id="i")
     (member,) = [m for m in driver.group.members.values() if m.group_instance_id]
     driver.group.await_join(member, None)
     driver.write()
@@ -588,30 +594,30 @@ def test_a_static_member_that_has_moved_on_is_not_answered_twice() -> None:
 
 def test_a_static_member_with_other_protocols_starts_a_rebalance() -> None:
     driver = ClassicDriver()
-    waiter = driver.join(instance="i", protocols=tuple(reversed(TWO_PROTOCOLS)))
+    waiter = driver.join(instance_id="i", protocols=tuple(reversed(TWO_PROTOCOLS)))
     driver.fire(TimerKind.JOIN)
     member = driver.join_reply(waiter).member_id
-    driver.sync(member, instance="i", assignments={})
+    driver.sync(member, instance_id="i", assignments={})
     driver.write()
-    driver.join(instance="i", protocols=TWO_PROTOCOLS)
+    driver.join(instance_id="i", protocols=TWO_PROTOCOLS)
     assert driver.group.generation == 2
     assert driver.group.protocol == "sticky"
 
 
 def test_a_static_member_replaced_while_others_wait() -> None:
     driver = ClassicDriver()
-    waiters = [driver.join(), driver.join(instance="i")]
+    waiters = [driver.join(), driver.join(instance_id="i")]
     while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
     leader, static = (driver.join_reply(waiter).member_id for waiter in waiters)
-    waiting_sync = driver.sync(static, instance="i")
-    second_join = driver.join(instance="i")  # CompletingRebalance: begin anew
-    assert driver.sync_reply(waiting_sync).error is E.fenced_instance_id
+    waiting_sync_waiter = driver.sync(static, instance_id="i")
+    second_join_waiter = driver.join(instance_id="i")  # CompletingRebalance: begin anew
+    assert driver.sync_reply(waiting_sync_waiter).error is E.fenced_instance_id
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
-    third_join = driver.join(instance="i")  # PreparingRebalance: the newest waits
-    assert driver.join_reply(second_join).error is E.fenced_instance_id
+    third_join_waiter = driver.join(instance_id="i")  # PreparingRebalance: the newest waits
+    assert driver.join_reply(second_join_waiter).error is E.fenced_instance_id
     driver.join(leader)
-    assert driver.join_reply(third_join).generation == 2
+    assert driver.join_reply(third_join_waiter).generation == 2
 
 
 def test_a_static_member_of_an_empty_group_is_a_bug() -> None:
@@ -619,4 +625,4 @@ def test_a_static_member_of_an_empty_group_is_a_bug() -> None:
     driver.stable("i")
     driver.group.state = S.EMPTY
     with pytest.raises(InvariantViolation):
-        driver.join(instance="i")
+        driver.join(instance_id="i")

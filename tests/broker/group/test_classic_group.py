@@ -51,8 +51,8 @@ def stored_group(
     )
 
 
-def error(refusal: Rejection | None) -> ErrorCode:
-    return E.none if refusal is None else refusal.error
+def error(rejection: Rejection | None) -> ErrorCode:
+    return E.none if rejection is None else rejection.error
 
 
 def test_a_group_is_loaded_as_it_was_stored() -> None:
@@ -105,7 +105,7 @@ Dead                 m0      -         3           coordinator_not_available  no
 
 @pytest.mark.parametrize("row", COMMITS.strip().splitlines()[1:])
 def test_who_may_commit(row: str) -> None:
-    state, member, instance, generation, *expected = row.split()
+    state, member, instance_id, generation, *expected = row.split()
     group = ClassicGroup.from_record(stored_group(member_count=0 if state == "Empty" else 2))
     group.state = ClassicGroupState(state)
     for is_transactional, name in zip((False, True), expected, strict=True):
@@ -113,17 +113,17 @@ def test_who_may_commit(row: str) -> None:
             group_id="g",
             positions=(),
             member_id="" if member == "-" else member,
-            group_instance_id=None if instance == "-" else instance,
+            group_instance_id=None if instance_id == "-" else instance_id,
             generation=int(generation),
             is_transactional=is_transactional,
             api_version=9,
         )
-        refusal = group.check_offset_commit(command)
-        assert error(refusal) is ErrorCode[SHORT.get(name, name)], (row, is_transactional)
+        rejection = group.check_offset_commit(command)
+        assert error(rejection) is ErrorCode[SHORT.get(name, name)], (row, is_transactional)
 
 
 @pytest.mark.parametrize(
-    ("state", "fetch", "delete_offsets", "delete"),
+    ("state", "fetch_error", "delete_offsets_error", "delete_error"),
     [
         (S.EMPTY, E.none, E.none, E.none),
         (S.STABLE, E.none, E.none, E.non_empty_group),
@@ -132,13 +132,18 @@ def test_who_may_commit(row: str) -> None:
     ],
 )
 def test_who_may_read_and_delete(
-    state: ClassicGroupState, fetch: ErrorCode, delete_offsets: ErrorCode, delete: ErrorCode
+    state: ClassicGroupState,
+    fetch_error: ErrorCode,
+    delete_offsets_error: ErrorCode,
+    delete_error: ErrorCode,
 ) -> None:
     group = ClassicGroup.from_record(stored_group())
     group.state = state
-    assert error(group.check_offset_fetch(FetchOffsets(group_id="g", partitions=None))) is fetch
-    assert error(group.check_offset_delete()) is delete_offsets
-    assert error(group.check_delete()) is delete
+    assert (
+        error(group.check_offset_fetch(FetchOffsets(group_id="g", partitions=None))) is fetch_error
+    )
+    assert error(group.check_offset_delete()) is delete_offsets_error
+    assert error(group.check_delete()) is delete_error
 
 
 def test_positions_of_a_live_group_that_is_not_of_consumers_can_t_be_deleted() -> None:
@@ -161,18 +166,18 @@ def test_a_subscription_that_can_t_be_read_may_be_of_any_topic() -> None:
 
 
 def test_when_retention_counts_from() -> None:
-    simple = ClassicGroup("g", now_ms=NOW)
-    base = simple.offsets_expire_from()
-    assert base is not None
-    assert base(5) == 5
+    simple_group = ClassicGroup("g", now_ms=NOW)
+    base_of = simple_group.offsets_expire_from()
+    assert base_of is not None
+    assert base_of(5) == 5
     expires_from = ClassicGroup.from_record(stored_group(member_count=0)).offsets_expire_from()
     assert expires_from is not None
     assert expires_from(5) == 77
-    since_ever = ClassicGroup.from_record(stored_group(member_count=0))
-    since_ever.state_timestamp_ms = None
-    base = since_ever.offsets_expire_from()
-    assert base is not None
-    assert base(5) == 5
+    old_group = ClassicGroup.from_record(stored_group(member_count=0))
+    old_group.state_timestamp_ms = None
+    base_of = old_group.offsets_expire_from()
+    assert base_of is not None
+    assert base_of(5) == 5
     live = ClassicGroup.from_record(stored_group()).offsets_expire_from()
     assert live is not None
     assert live(5) == 5

@@ -84,8 +84,8 @@ def test_a_second_member_waits_until_the_first_one_gives_up() -> None:
     reply = driver.require_reply(driver.beat("a", 2, owned_partitions=still_owned))
     assert (reply.member_epoch, reply.assignment) == (3, None)
     assert timer_cancelled("a", TimerKind.REVOCATION) in driver.effects
-    freed = driver.require_reply(driver.beat("b", 3))
-    assert frozenset(freed.assignment or ()) == parts("t", 0, 1, 2, 3) - still_owned
+    freeing_reply = driver.require_reply(driver.beat("b", 3))
+    assert frozenset(freeing_reply.assignment or ()) == parts("t", 0, 1, 2, 3) - still_owned
     assert driver.group.state_name == "Stable"
 
 
@@ -323,7 +323,7 @@ def test_a_member_s_details_are_written_without_a_rebalance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "owned_partitions", "expected"),
+    ("epoch", "owned_partitions", "expected_error"),
     [
         (3, None, E.none),
         (4, None, E.fenced_member_epoch),
@@ -333,7 +333,7 @@ def test_a_member_s_details_are_written_without_a_rebalance() -> None:
     ],
 )
 def test_only_a_member_that_missed_one_answer_may_be_an_epoch_behind(
-    epoch: int, owned_partitions: frozenset[object] | None, expected: ErrorCode
+    epoch: int, owned_partitions: frozenset[object] | None, expected_error: ErrorCode
 ) -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
@@ -341,7 +341,7 @@ def test_only_a_member_that_missed_one_answer_may_be_an_epoch_behind(
     driver.beat("a", 2)
     driver.beat("a", 2, owned_partitions=parts("t", 0, 1))
     assert driver.group.members["a"].member_epoch == 3
-    assert error(driver.beat("a", epoch, owned_partitions=owned_partitions)) is expected
+    assert error(driver.beat("a", epoch, owned_partitions=owned_partitions)) is expected_error
 
 
 def test_strangers_are_unknown() -> None:
@@ -401,11 +401,11 @@ def test_a_timer_that_no_consumer_group_has_is_a_bug_also_of_a_member_that_is_go
     driver = ConsumerDriver()
     driver.join("a", "t")
     for member_id in ("a", "gone"):
-        delay = TimerSet(
+        timer_set = TimerSet(
             kind=TimerKind.ASSIGNMENT, group_id="g", member_id=member_id, delay_ms=1_000
         )
         with pytest.raises(InvariantViolation, match="the consumer group g has no timer ASSIGN"):
-            too_late(driver, session("a"), delay)
+            too_late(driver, session("a"), timer_set)
 
 
 # Static members
@@ -421,8 +421,8 @@ def test_a_static_member_that_left_for_a_while_gets_back_what_it_had() -> None:
     reply = driver.require_reply(driver.beat("a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i"))
     assert reply.member_epoch == LEFT_FOR_A_WHILE_EPOCH
     assert driver.group.epoch == 3
-    back = driver.require_reply(driver.join("z", "t", instance_id="i"))
-    assert frozenset(back.assignment or ()) == owned_before
+    heartbeat_reply = driver.require_reply(driver.join("z", "t", instance_id="i"))
+    assert frozenset(heartbeat_reply.assignment or ()) == owned_before
     assert driver.group.epoch == 3
     assert "a" not in driver.group.members
     assert driver.group.static_members == {"i": "z"}
@@ -748,12 +748,12 @@ def test_a_heartbeat_is_complete(values: dict[str, object], complaint: str | Non
             **values,
         }
     )
-    refusal = check_heartbeat(command, assignors=("uniform",))
+    rejection = check_heartbeat(command, assignors=("uniform",))
     if complaint is None:
-        assert refusal is None
+        assert rejection is None
     else:
-        assert refusal is not None
-        assert (refusal.error, refusal.reason) == (ErrorCode.invalid_request, complaint)
+        assert rejection is not None
+        assert (rejection.error, rejection.reason) == (ErrorCode.invalid_request, complaint)
 
 
 def test_an_unknown_assignor_is_unsupported() -> None:
@@ -765,10 +765,10 @@ def test_an_unknown_assignor_is_unsupported() -> None:
         client_id="c",
         client_host="/h",
     )
-    refusal = check_heartbeat(command, assignors=("uniform", "range"))
-    assert refusal is not None
-    assert refusal.error is ErrorCode.unsupported_assignor
-    assert "Supported assignors: uniform, range." in refusal.reason
+    rejection = check_heartbeat(command, assignors=("uniform", "range"))
+    assert rejection is not None
+    assert rejection.error is ErrorCode.unsupported_assignor
+    assert "Supported assignors: uniform, range." in rejection.reason
 
 
 def test_who_is_not_there_is_named() -> None:

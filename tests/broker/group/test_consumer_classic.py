@@ -225,12 +225,12 @@ def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
 def test_members_leave_by_id_or_instance_whatever_they_speak() -> None:
     async def main(group_bench: GroupBench) -> None:
         member, _ = await mixed_group(group_bench, group_instance_id="i")
-        epoch, log_end = consumers(group_bench).epoch, group_bench.log.end
+        epoch, log_end_offset = consumers(group_bench).epoch, group_bench.log.end
         unknown_reply = await group_bench.groups.leave(
             LeaveGroup(group_id=GROUP, members=(("nobody", None),))
         )
         assert unknown_reply.members == (("nobody", None, E.unknown_member_id),)
-        assert (consumers(group_bench).epoch, group_bench.log.end) == (epoch, log_end)
+        assert (consumers(group_bench).epoch, group_bench.log.end) == (epoch, log_end_offset)
         leave_reply = await group_bench.groups.leave(
             LeaveGroup(
                 group_id=GROUP,
@@ -260,11 +260,11 @@ def test_a_consumer_that_joins_a_classic_group_takes_its_members_along() -> None
         await group_bench.sync(
             member, assignments={member: write_assignment(0, {"orders": [0, 1, 2]})}
         )
-        classic_join = group_bench.later(group_bench.join(protocols=PROTOCOLS))
+        classic_join_task = group_bench.later(group_bench.join(protocols=PROTOCOLS))
         await group_bench.pass_ms(1)
         join_reply = await group_bench.consume("a")
         assert not isinstance(join_reply, Rejection)
-        assert (await classic_join).error is E.rebalance_in_progress
+        assert (await classic_join_task).error is E.rebalance_in_progress
         assert group_bench.heartbeat(member, 1) is E.rebalance_in_progress
         assert set(consumers(group_bench).members) >= {member, "a"}
         group_bench.unload()

@@ -29,8 +29,8 @@ from txnsim.releases import LATEST_RULES, Rules
 E = ErrorCode
 
 
-def error(refusal: Rejection | None) -> ErrorCode:
-    return E.none if refusal is None else refusal.error
+def error(rejection: Rejection | None) -> ErrorCode:
+    return E.none if rejection is None else rejection.error
 
 
 def subscription_record(member_id: str, **record_fields: Any) -> SubscriptionStored:
@@ -80,19 +80,19 @@ x       -         5      9        unknown_member_id    unknown_member_id
 
 @pytest.mark.parametrize("row", COMMITS.strip().splitlines()[1:])
 def test_who_may_commit(row: str) -> None:
-    member, instance, epoch, version, *expected = row.split()
+    member, instance_id, epoch, version, *expected = row.split()
     for is_transactional, name in zip((False, True), expected, strict=True):
         command = CommitOffsets(
             group_id="g",
             positions=(),
             member_id="" if member == "-" else member,
-            group_instance_id=None if instance == "-" else instance,
+            group_instance_id=None if instance_id == "-" else instance_id,
             generation=int(epoch),
             is_transactional=is_transactional,
             api_version=int(version),
         )
-        refusal = with_members().check_offset_commit(command)
-        assert error(refusal) is ErrorCode[name], (row, is_transactional)
+        rejection = with_members().check_offset_commit(command)
+        assert error(rejection) is ErrorCode[name], (row, is_transactional)
 
 
 def test_anybody_may_commit_for_a_group_without_members() -> None:
@@ -103,7 +103,7 @@ def test_anybody_may_commit_for_a_group_without_members() -> None:
 def test_a_member_behind_may_commit_what_it_has_had_since_then() -> None:
     group = with_members()
     new_partition = (topic_id("new"), 0)
-    for generation, partition, expected in (
+    for generation, partition, expected_error in (
         (5, (topic_id("new"), 9), E.none),
         (4, new_partition, E.none),
         (3, new_partition, E.none),
@@ -111,23 +111,27 @@ def test_a_member_behind_may_commit_what_it_has_had_since_then() -> None:
         (4, (topic_id("new"), 9), E.stale_member_epoch),
     ):
         command = CommitOffsets(group_id="g", positions=(), member_id="new", generation=generation)
-        refusal = group.check_position(command, partition)
-        assert error(refusal) is expected
+        rejection = group.check_position(command, partition)
+        assert error(rejection) is expected_error
     nobody_commit = CommitOffsets(group_id="g", positions=())
     assert group.check_position(nobody_commit, new_partition) is None
 
 
 def test_before_kip_1251_a_member_behind_may_commit_nothing() -> None:
     older_rules = Rules(members_behind_may_commit=False)
-    for epoch, expected in ((5, E.none), (4, E.stale_member_epoch), (6, E.stale_member_epoch)):
+    for epoch, expected_error in (
+        (5, E.none),
+        (4, E.stale_member_epoch),
+        (6, E.stale_member_epoch),
+    ):
         command = CommitOffsets(
             group_id="g", positions=(), member_id="new", generation=epoch, api_version=9
         )
-        assert error(with_members(older_rules).check_offset_commit(command)) is expected
+        assert error(with_members(older_rules).check_offset_commit(command)) is expected_error
 
 
 @pytest.mark.parametrize(
-    ("member_id", "epoch", "expected"),
+    ("member_id", "epoch", "expected_error"),
     [
         (None, -1, E.none),
         ("new", 5, E.none),
@@ -137,9 +141,9 @@ def test_before_kip_1251_a_member_behind_may_commit_nothing() -> None:
         ("old", 4, E.illegal_generation),
     ],
 )
-def test_who_may_read(member_id: str | None, epoch: int, expected: ErrorCode) -> None:
+def test_who_may_read(member_id: str | None, epoch: int, expected_error: ErrorCode) -> None:
     command = FetchOffsets(group_id="g", partitions=None, member_id=member_id, member_epoch=epoch)
-    assert error(with_members().check_offset_fetch(command)) is expected
+    assert error(with_members().check_offset_fetch(command)) is expected_error
 
 
 def test_it_is_a_group_like_any_other() -> None:
@@ -152,9 +156,9 @@ def test_it_is_a_group_like_any_other() -> None:
     assert ConsumerGroup("g").check_delete() is None
     assert ConsumerGroup("g").is_empty
     assert group.has_subscriber("t")
-    base = group.offsets_expire_from()
-    assert base is not None
-    assert base(7) == 7
+    base_of = group.offsets_expire_from()
+    assert base_of is not None
+    assert base_of(7) == 7
 
 
 def test_its_tombstones_take_away_all_that_the_log_has() -> None:

@@ -104,9 +104,9 @@ def test_equal_subscriptions_count_once_and_the_rest_is_bounded() -> None:
         tally.recount_member(None, ConsumerMember(member_id=str(member_id), topic_names=most_names))
     assert tally.subscription_refusal(frozenset(most_names)) is None
     assert tally.subscription_refusal(frozenset()) is None
-    refusal = tally.subscription_refusal(frozenset({"one more"}))
-    assert refusal is not None
-    assert refusal.error is ErrorCode.group_max_size_reached
+    rejection = tally.subscription_refusal(frozenset({"one more"}))
+    assert rejection is not None
+    assert rejection.error is ErrorCode.group_max_size_reached
 
 
 def test_where_other_topics_changed_nothing_is_counted_anew() -> None:
@@ -114,11 +114,11 @@ def test_where_other_topics_changed_nothing_is_counted_anew() -> None:
     counted_hash = TopicsHash()
     counted_hash.refresh({"a": 1}, image_before)
     expected_hash = topics_hash({"a"}, image_before)
-    same_topics = msgspec.structs.replace(image_before, offset=image_before.offset + 1)
-    with_other_topic = msgspec.structs.replace(
+    image_of_same_topics = msgspec.structs.replace(image_before, offset=image_before.offset + 1)
+    image_with_other_topic = msgspec.structs.replace(
         image_before, topics={**image_before.topics, "c": image_before.topics["b"]}
     )
-    for later_image in (same_topics, with_other_topic):
+    for later_image in (image_of_same_topics, image_with_other_topic):
         counted_hash.refresh({"a": 1}, later_image)
         assert counted_hash.value_with((), (), later_image) == expected_hash
 

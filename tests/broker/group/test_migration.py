@@ -21,7 +21,7 @@ PROTOCOLS = (("range", SUBSCRIPTION),)
 def classic(*assigned: int, **join: object) -> ClassicGroup:
     """A stable classic group with one member that has these partitions of ``orders``."""
     driver = ClassicDriver()
-    values = {"protocols": PROTOCOLS, "instance": "i", **join}
+    values = {"protocols": PROTOCOLS, "instance_id": "i", **join}
     waiter = driver.join(**values)  # type: ignore[arg-type]
     driver.fire(next(kind for kind, member in driver.timers if not member))
     member = driver.join_reply(waiter).member_id
@@ -86,7 +86,7 @@ def test_members_with_very_many_topics_are_not_read_again_for_each_heartbeat() -
     for number in range(NAMES_MAX // ELEMENTS_MAX + 1):
         names = [b"%d-%d" % (number, element_index) for element_index in range(ELEMENTS_MAX)]
         joined_subscription = subscription(*names, version=0)
-        driver.join(protocols=(("range", joined_subscription),), instance=f"i{number}")
+        driver.join(protocols=(("range", joined_subscription),), instance_id=f"i{number}")
     group = driver.group
     rejection = upgrade(group, max_size=100, image=IMAGE)
     assert isinstance(rejection, Rejection)

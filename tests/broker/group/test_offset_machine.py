@@ -55,11 +55,11 @@ NOW = 100_000
 SUBSCRIBED = bytes.fromhex("0000 00000001 0001 74")
 
 
-def shard_with(*records: object, pending: tuple[OffsetCommitted, ...] = ()) -> GroupShard:
+def shard_with(*records: object, pending_offsets: tuple[OffsetCommitted, ...] = ()) -> GroupShard:
     shard = GroupShard(partition=0, coordinator_epoch=0)
     for record_index, record in enumerate(records):
         shard.apply(record, record_offset=record_index)  # type: ignore[arg-type]
-    for record_index, record in enumerate(pending):
+    for record_index, record in enumerate(pending_offsets):
         shard.apply(record, record_offset=100 + record_index, producer_id=ProducerId(7))
     return shard
 
@@ -212,20 +212,20 @@ def test_a_missing_or_dead_group_has_no_positions() -> None:
 
 
 def test_who_requires_stable_positions_waits_for_transactions() -> None:
-    shard = shard_with(offset_record(), pending=(offset_record(position=9),))
+    shard = shard_with(offset_record(), pending_offsets=(offset_record(position=9),))
     assert fetch(shard, P0)[0].offset == 5
-    (unstable,) = fetch(shard, P0, require_stable=True)
-    assert (unstable.offset, unstable.error) == (-1, E.unstable_offset_commit)
-    assert fetch(shard, require_stable=True) == [unstable]
+    (unstable_position,) = fetch(shard, P0, require_stable=True)
+    assert (unstable_position.offset, unstable_position.error) == (-1, E.unstable_offset_commit)
+    assert fetch(shard, require_stable=True) == [unstable_position]
 
 
 def test_positions_above_the_high_watermark_are_for_those_who_require_stable_ones() -> None:
     shard = GroupShard(partition=0, coordinator_epoch=0)
     shard.apply(offset_record(), record_offset=7, high_watermark=7)
     command = FetchOffsets(group_id="g", partitions=(P0,))
-    unstable = FetchOffsets(group_id="g", partitions=(P0,), require_stable=True)
+    unstable_fetch = FetchOffsets(group_id="g", partitions=(P0,), require_stable=True)
     assert fetch_offsets(shard, command, high_watermark=7) == (FetchedPosition(topic_partition=P0),)
-    assert fetch_offsets(shard, unstable, high_watermark=7) == (
+    assert fetch_offsets(shard, unstable_fetch, high_watermark=7) == (
         FetchedPosition(topic_partition=P0, offset=5),
     )
 
@@ -287,7 +287,7 @@ def test_positions_can_t_be_deleted(shard: GroupShard, error: ErrorCode) -> None
     [
         (shard_with(offset_record()), True),
         (shard_with(offset_record(), offset_record(P1)), False),
-        (shard_with(offset_record(), pending=(offset_record(P1),)), False),
+        (shard_with(offset_record(), pending_offsets=(offset_record(P1),)), False),
         (shard_with(live("consumer"), offset_record(TopicPartition("u", 0))), False),
     ],
 )
@@ -305,7 +305,7 @@ def test_a_group_that_loses_a_position_is_gone_with_the_last_one_before_4_0(
 
 
 def test_pending_positions_are_deleted_too_and_none_twice() -> None:
-    shard = shard_with(offset_record(), pending=(offset_record(), offset_record(P1)))
+    shard = shard_with(offset_record(), pending_offsets=(offset_record(), offset_record(P1)))
     tombstones = (
         OffsetDeleted(group_id="g", topic_partition=P0),
         OffsetDeleted(group_id="g", topic_partition=P1),
@@ -339,14 +339,14 @@ def test_a_position_s_own_time_counts_before_the_group_s() -> None:
 
 
 def test_what_a_transaction_may_change_and_what_is_consumed_stays() -> None:
-    shard = shard_with(offset_record(), pending=(offset_record(),))
+    shard = shard_with(offset_record(), pending_offsets=(offset_record(),))
     assert expire_records(shard, 10**9) == ()
     assert expire_records(shard_with(live(), offset_record()), 10**9) == ()
     assert expire_records(shard_with(live("connect"), offset_record()), 10**9) == ()
 
 
 def test_a_group_with_something_pending_only_stays() -> None:
-    assert expire_records(shard_with(pending=(offset_record(),)), 10**9) == ()
+    assert expire_records(shard_with(pending_offsets=(offset_record(),)), 10**9) == ()
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -391,8 +391,10 @@ class Log:
         self.chunks: list[bytes] = []
         self.end = 0
 
-    def add(self, *records: GroupRecord, pid: int = -1) -> None:
-        batch = encode_batch(records, now_ms=5, producer_id=pid, producer_epoch=min(pid, 0))
+    def add(self, *records: GroupRecord, producer_id: int = -1) -> None:
+        batch = encode_batch(
+            records, now_ms=5, producer_id=producer_id, producer_epoch=min(producer_id, 0)
+        )
         self.raw(batch, len(records))
 
     def raw(self, batch: bytes, count: int) -> None:
@@ -437,11 +439,11 @@ def test_a_commit_makes_a_simple_group() -> None:
 
 def test_transactions_are_replayed_with_their_markers() -> None:
     log = Log()
-    log.add(committed_of_shard(5), committed_of_shard(6), pid=PID)
+    log.add(committed_of_shard(5), committed_of_shard(6), producer_id=PID)
     assert position(log.load()) is None
     assert log.load().offsets.is_pending("g", P)
     log.marker(is_commit=False)
-    log.add(committed_of_shard(7), pid=PID)
+    log.add(committed_of_shard(7), producer_id=PID)
     log.marker(is_commit=True)
     shard = log.load()
     assert position(shard) == 7

@@ -19,7 +19,7 @@ def commit(
     position: int,
     *,
     record_offset: int,
-    pid: ProducerId | None = None,
+    producer_id: ProducerId | None = None,
     topic_partition: TopicPartition = P0,
     replicated: int = NO_RECORD_LIMIT,
 ) -> None:
@@ -27,7 +27,7 @@ def commit(
         group_id="g", topic_partition=topic_partition, position=position, commit_timestamp_ms=1
     )
     offsets.apply_commits(
-        (record,), base_offset=record_offset, producer_id=pid, high_watermark=replicated
+        (record,), base_offset=record_offset, producer_id=producer_id, high_watermark=replicated
     )
 
 
@@ -85,8 +85,8 @@ def test_a_position_that_is_not_replicated_is_seen_by_those_who_ask_for_it() -> 
 def test_pending_positions_wait_for_the_marker() -> None:
     offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
-    commit(offsets, 8, record_offset=1, pid=PID)
-    commit(offsets, 9, record_offset=2, pid=PID)
+    commit(offsets, 8, record_offset=1, producer_id=PID)
+    commit(offsets, 9, record_offset=2, producer_id=PID)
     assert position(offsets) == 5
     assert offsets.is_pending("g", P0)
     assert offsets.pending_partitions("g") == (P0,)
@@ -100,15 +100,15 @@ def test_pending_positions_wait_for_the_marker() -> None:
 def test_a_committed_transaction_shows_its_positions_when_the_marker_is_replicated() -> None:
     offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
-    commit(offsets, 9, record_offset=1, pid=PID)
+    commit(offsets, 9, record_offset=1, producer_id=PID)
     end(offsets, marker_offset=2, replicated=2)
     assert (position(offsets, record_limit=2), position(offsets, record_limit=3)) == (5, 9)
 
 
 def test_an_aborted_transaction_leaves_no_trace() -> None:
     offsets = GroupOffsets()
-    commit(offsets, 9, record_offset=0, pid=PID)
-    commit(offsets, 9, record_offset=1, pid=PID, topic_partition=P1)
+    commit(offsets, 9, record_offset=0, producer_id=PID)
+    commit(offsets, 9, record_offset=1, producer_id=PID, topic_partition=P1)
     end(offsets, marker_offset=2, committed=False)
     assert not has_any(offsets)
     end(offsets, marker_offset=3)  # nothing is pending: harmless
@@ -117,7 +117,7 @@ def test_an_aborted_transaction_leaves_no_trace() -> None:
 
 def test_a_plain_commit_after_the_pending_one_wins() -> None:
     offsets = GroupOffsets()
-    commit(offsets, 30, record_offset=30, pid=PID)
+    commit(offsets, 30, record_offset=30, producer_id=PID)
     commit(offsets, 35, record_offset=35)
     end(offsets, marker_offset=40)
     assert position(offsets) == 35
@@ -125,8 +125,8 @@ def test_a_plain_commit_after_the_pending_one_wins() -> None:
 
 def test_two_producers_can_have_the_same_partition_pending() -> None:
     offsets = GroupOffsets()
-    commit(offsets, 1, record_offset=0, pid=PID)
-    commit(offsets, 2, record_offset=1, pid=ProducerId(8))
+    commit(offsets, 1, record_offset=0, producer_id=PID)
+    commit(offsets, 2, record_offset=1, producer_id=ProducerId(8))
     end(offsets, marker_offset=2)
     assert position(offsets) == 1
     assert offsets.is_pending("g", P0)
@@ -134,8 +134,8 @@ def test_two_producers_can_have_the_same_partition_pending() -> None:
 
 def test_of_two_pending_positions_an_aborted_one_leaves_the_other() -> None:
     offsets = GroupOffsets()
-    commit(offsets, 1, record_offset=0, pid=PID)
-    commit(offsets, 2, record_offset=1, pid=ProducerId(8))
+    commit(offsets, 1, record_offset=0, producer_id=PID)
+    commit(offsets, 2, record_offset=1, producer_id=ProducerId(8))
     end(offsets, marker_offset=2, committed=False)
     assert position(offsets) is None
     assert offsets.is_pending("g", P0)
@@ -144,8 +144,8 @@ def test_of_two_pending_positions_an_aborted_one_leaves_the_other() -> None:
 def test_a_tombstone_takes_pending_positions_with_it() -> None:
     offsets = GroupOffsets()
     commit(offsets, 1, record_offset=0)
-    commit(offsets, 2, record_offset=1, pid=PID)
-    commit(offsets, 3, record_offset=2, pid=PID, topic_partition=P1)
+    commit(offsets, 2, record_offset=1, producer_id=PID)
+    commit(offsets, 3, record_offset=2, producer_id=PID, topic_partition=P1)
     delete(offsets, record_offset=3)
     assert position(offsets) is None
     assert not offsets.is_pending("g", P0)
@@ -156,7 +156,7 @@ def test_a_tombstone_takes_pending_positions_with_it() -> None:
 
 def test_a_tombstone_for_a_group_that_only_has_something_pending() -> None:
     offsets = GroupOffsets()
-    commit(offsets, 2, record_offset=0, pid=PID)
+    commit(offsets, 2, record_offset=0, producer_id=PID)
     delete(offsets, record_offset=1)
     assert not has_any(offsets)
 
@@ -179,7 +179,7 @@ def test_a_commit_after_a_tombstone_counts_even_if_it_was_pending_before() -> No
     offsets = GroupOffsets()
     commit(offsets, 1, record_offset=0)
     delete(offsets, record_offset=5, replicated=1)
-    commit(offsets, 2, record_offset=4, pid=PID)
+    commit(offsets, 2, record_offset=4, producer_id=PID)
     end(offsets, marker_offset=6)
     assert position(offsets) == 2
 
@@ -196,7 +196,7 @@ def test_an_uncommitted_offset_is_dropped_at_once() -> None:
 def test_what_a_marker_will_decide_can_be_asked() -> None:
     offsets = GroupOffsets()
     assert offsets.pending_positions_of(PID) == ()
-    commit(offsets, 5, record_offset=0, pid=PID)
+    commit(offsets, 5, record_offset=0, producer_id=PID)
     assert offsets.pending_positions_of(PID) == (("g", P0, 5),)
     end(offsets, marker_offset=1)
     assert offsets.pending_positions_of(PID) == ()
@@ -205,7 +205,7 @@ def test_what_a_marker_will_decide_can_be_asked() -> None:
 def test_positions_are_counted_and_found_by_group_and_topic() -> None:
     offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
-    commit(offsets, 6, record_offset=1, topic_partition=P1, pid=PID)
+    commit(offsets, 6, record_offset=1, topic_partition=P1, producer_id=PID)
     assert (offsets.count_of_group("g"), offsets.partitions_of_group("g")) == (1, (P0,))
     assert (offsets.count_on_topic("t"), offsets.positions_on_topic("t")) == (
         2,
@@ -218,7 +218,7 @@ def test_positions_are_counted_and_found_by_group_and_topic() -> None:
 def test_positions_of_a_deleted_topic_are_hidden_and_those_of_its_successor_are_not() -> None:
     offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
-    commit(offsets, 6, record_offset=1, topic_partition=P1, pid=PID)
+    commit(offsets, 6, record_offset=1, topic_partition=P1, producer_id=PID)
     offsets.hide_topic("t", end_offset=2)
     assert position(offsets) is None
     assert not list(offsets.committed_offsets("g"))
@@ -226,10 +226,10 @@ def test_positions_of_a_deleted_topic_are_hidden_and_those_of_its_successor_are_
     assert offsets.is_of_deleted_topic("g", P1)
     other_partition = TopicPartition("other", 0)
     commit(offsets, 7, record_offset=2, topic_partition=other_partition)
-    (visible,) = offsets.committed_offsets("g")
-    assert visible.topic_partition == other_partition
+    (visible_offset,) = offsets.committed_offsets("g")
+    assert visible_offset.topic_partition == other_partition
     commit(offsets, 1, record_offset=2)
-    commit(offsets, 2, record_offset=3, topic_partition=P1, pid=PID)
+    commit(offsets, 2, record_offset=3, topic_partition=P1, producer_id=PID)
     assert position(offsets) == 1
     assert not offsets.is_of_deleted_topic("g", P0)
     assert not offsets.is_of_deleted_topic("g", P1)
@@ -267,7 +267,7 @@ def test_a_batch_of_commits_is_as_its_commits_one_by_one(
     batches: list[tuple[list[tuple[int, int]], ProducerId | None, int]],
 ) -> None:
     """A partition may be in a batch twice, and one that has a position may become pending."""
-    at_once, one_by_one = GroupOffsets(), GroupOffsets()
+    offsets_at_once, offsets_one_by_one = GroupOffsets(), GroupOffsets()
     end_offset = 0
     for commits, producer_id, high_watermark in batches:
         records = [
@@ -279,14 +279,14 @@ def test_a_batch_of_commits_is_as_its_commits_one_by_one(
             )
             for partition, offset in commits
         ]
-        at_once.apply_commits(
+        offsets_at_once.apply_commits(
             records,
             base_offset=end_offset,
             producer_id=producer_id,
             high_watermark=high_watermark,
         )
         for record_offset, record in enumerate(records, end_offset):
-            one_by_one.apply_commits(
+            offsets_one_by_one.apply_commits(
                 (record,),
                 base_offset=record_offset,
                 producer_id=producer_id,
@@ -294,9 +294,9 @@ def test_a_batch_of_commits_is_as_its_commits_one_by_one(
             )
         end_offset += len(records)
     for record_limit in range(end_offset + 1):
-        assert [*at_once.committed_offsets("g", record_limit=record_limit)] == [
-            *one_by_one.committed_offsets("g", record_limit=record_limit)
+        assert [*offsets_at_once.committed_offsets("g", record_limit=record_limit)] == [
+            *offsets_one_by_one.committed_offsets("g", record_limit=record_limit)
         ]
-    assert at_once.pending_positions_of(PID) == one_by_one.pending_positions_of(PID)
-    assert at_once.pending_counts == one_by_one.pending_counts
-    assert at_once.count_on_topic("t") == one_by_one.count_on_topic("t")
+    assert offsets_at_once.pending_positions_of(PID) == offsets_one_by_one.pending_positions_of(PID)
+    assert offsets_at_once.pending_counts == offsets_one_by_one.pending_counts
+    assert offsets_at_once.count_on_topic("t") == offsets_one_by_one.count_on_topic("t")

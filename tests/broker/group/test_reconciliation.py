@@ -160,7 +160,7 @@ def test_topics_that_it_left_are_taken_back_whatever_the_target_says() -> None:
         assigned_at(3, 1),
         assigned_at(3, 1, topic=U),
     )
-    with_no_topic = step(
+    member_with_no_topic = step(
         revoking_member,
         parts(1),
         epoch=5,
@@ -168,8 +168,11 @@ def test_topics_that_it_left_are_taken_back_whatever_the_target_says() -> None:
         subscribed=frozenset(),
         owned_partitions=parts(1, topic=U),
     )
-    assert with_no_topic.assigned == {}
-    assert with_no_topic.pending_revocation == {**assigned_at(3, 1), **assigned_at(3, 1, topic=U)}
+    assert member_with_no_topic.assigned == {}
+    assert member_with_no_topic.pending_revocation == {
+        **assigned_at(3, 1),
+        **assigned_at(3, 1, topic=U),
+    }
     settled_member = step(
         member_before,
         parts(1),

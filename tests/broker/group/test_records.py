@@ -155,12 +155,14 @@ def test_a_batch_on_behalf_of_a_producer_is_transactional() -> None:
 @pytest.mark.parametrize(("limit", "batch_count"), [(1_000_000, 1), (200, 3), (1, len(RECORDS))])
 def test_records_that_need_not_go_together_are_shared_out(limit: int, batch_count: int) -> None:
     shares = list(split_in_batches(RECORDS, batch_bytes_max=limit))
-    assert [record for share in shares for record in share] == RECORDS
+    assert [record for share_records in shares for record in share_records] == RECORDS
     assert len(shares) == batch_count
-    for share in shares:
-        batch = encode_batch(share, now_ms=9)
-        assert batch == encode_batch(tuple(share), now_ms=9), "encoded once, as it would be anew"
-        assert len(batch) <= limit or len(share) == 1
+    for share_records in shares:
+        batch = encode_batch(share_records, now_ms=9)
+        assert batch == encode_batch(tuple(share_records), now_ms=9), (
+            "encoded once, as it would be anew"
+        )
+        assert len(batch) <= limit or len(share_records) == 1
 
 
 def text(value: str) -> bytes:

@@ -97,13 +97,13 @@ def test_each_version_tells_more() -> None:
     assert read_subscription(V1) == Subscription(
         version=1, topics=("t",), owned_partitions=owned_partitions
     )
-    rack = read_subscription(V3 + text("r"))
-    assert rack == Subscription(
+    rack_subscription = read_subscription(V3 + text("r"))
+    assert rack_subscription == Subscription(
         version=3, topics=("t",), owned_partitions=owned_partitions, rack_id="r"
     )
-    none = read_subscription(V3 + struct.pack("!h", -1))
-    assert none is not None
-    assert none.rack_id is None
+    no_subscription = read_subscription(V3 + struct.pack("!h", -1))
+    assert no_subscription is not None
+    assert no_subscription.rack_id is None
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_assignments_are_read_as_they_were_written() -> None:
     assert assignment is not None
     assert assignment.partitions == {("t", 0), ("t", 3), ("u", 1)}
     assert not assignment.has_user_data
-    custom = read_assignment(data[:-4] + numbers(2) + b"ud")
-    assert custom is not None
-    assert custom.has_user_data
+    custom_assignment = read_assignment(data[:-4] + numbers(2) + b"ud")
+    assert custom_assignment is not None
+    assert custom_assignment.has_user_data
     empty_assignment = read_assignment(b"")
     assert empty_assignment is not None
     assert empty_assignment.partitions == frozenset()

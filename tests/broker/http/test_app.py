@@ -130,9 +130,9 @@ async def test_a_body_that_nobody_wants_is_not_too_large() -> None:
     await no_body_of(request(b"garbage that no header announces"))
 
 
-@pytest.mark.parametrize(("query", "expected"), [(b"", 5), (b"n=0", 0), (b"n=9", 9)])
-def test_a_number_of_the_query(query: bytes, expected: int) -> None:
-    assert number_of(request(query=query), "n", default=5, minimum=0, maximum=9) == expected
+@pytest.mark.parametrize(("query", "expected_number"), [(b"", 5), (b"n=0", 0), (b"n=9", 9)])
+def test_a_number_of_the_query(query: bytes, expected_number: int) -> None:
+    assert number_of(request(query=query), "n", default=5, minimum=0, maximum=9) == expected_number
 
 
 @pytest.mark.parametrize("query", [b"n=10", b"n=-1", b"n=x", b"n="])
@@ -264,16 +264,16 @@ FAR = AccessRules(token=TOKEN, is_loopback=False)
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
-def status(keeper: AccessRules, path: str = PATH, **headers: str) -> int | None:
+def status(access_rules: AccessRules, path: str = PATH, **headers: str) -> int | None:
     headers_by_name = {"host": "localhost:9080"} | {
         k.replace("_", "-"): v for k, v in headers.items()
     }
-    complaint = keeper.complaint(path, headers_by_name)
+    complaint = access_rules.complaint(path, headers_by_name)
     return None if complaint is None else complaint[0]
 
 
 @pytest.mark.parametrize(
-    ("host", "expected"),
+    ("host", "expected_number"),
     [
         ("localhost", None),
         ("LOCALHOST:9080", None),
@@ -288,8 +288,10 @@ def status(keeper: AccessRules, path: str = PATH, **headers: str) -> int | None:
         ("localhost:evil.example", 400),
     ],
 )
-def test_on_loopback_only_loopbacks_names_are_answered(host: str, expected: int | None) -> None:
-    assert status(NEAR, host=host) == expected
+def test_on_loopback_only_loopbacks_names_are_answered(
+    host: str, expected_number: int | None
+) -> None:
+    assert status(NEAR, host=host) == expected_number
     assert status(FAR, host=host, **BEARER) is None
 
 
@@ -339,10 +341,10 @@ def test_the_cookie_stands_for_the_token_and_does_not_tell_it() -> None:
     assert cookie is not None
     assert TOKEN not in cookie
     assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
-    pair = cookie.partition(";")[0]
-    assert status(FAR, cookie=f"a=b; {pair}") is None
-    assert status(FAR, cookie=pair + "x") == 401
-    assert status(AccessRules(token=TOKEN + "2"), cookie=pair) == 401
+    pair_text = cookie.partition(";")[0]
+    assert status(FAR, cookie=f"a=b; {pair_text}") is None
+    assert status(FAR, cookie=pair_text + "x") == 401
+    assert status(AccessRules(token=TOKEN + "2"), cookie=pair_text) == 401
     assert NEAR.cookie is None
 
 
@@ -541,9 +543,9 @@ class FlagsAndWords(Noun):
 
 
 def test_what_goes_over_the_port_is_said_by_the_signature() -> None:
-    add, list_words = FlagsAndWords.operations()
-    assert (add.body, add.answer) == (list[str], list[str])
-    assert (list_words.body, list_words.answer) == (None, list[str])
+    add_operation, list_operation = FlagsAndWords.operations()
+    assert (add_operation.body, add_operation.answer) == (list[str], list[str])
+    assert (list_operation.body, list_operation.answer) == (None, list[str])
     assert Letters.operations()[0].answer is None
 
 
@@ -577,9 +579,9 @@ async def test_it_answers_on_loopback_until_it_is_closed() -> None:
 async def test_a_busy_port_is_named() -> None:
     async with (
         real_cluster(brokers=1) as sim,
-        ControlServer.of_simulated(sim, port=0) as first_port,
+        ControlServer.of_simulated(sim, port=0) as first_server,
     ):
-        port = int(first_port.url.rpartition(":")[2])
+        port = int(first_server.url.rpartition(":")[2])
         with pytest.raises(OSError, match=str(port)):
             await ControlServer.of_simulated(sim, port=port).__aenter__()
 
@@ -620,9 +622,9 @@ async def test_a_request_that_has_two_ends_is_refused_and_nothing_behind_it_is_r
     ):
         host, _, port = server.url.removeprefix("http://").rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        head = f"POST /api/v1/reset HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        head_text = f"POST /api/v1/reset HTTP/1.1\r\nHost: {host}:{port}\r\n"
         lengths = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
-        writer.write(f"{head}{lengths}0\r\n\r\n{head}Content-Length: 0\r\n\r\n".encode())
+        writer.write(f"{head_text}{lengths}0\r\n\r\n{head_text}Content-Length: 0\r\n\r\n".encode())
         answers = (await reader.read()).decode()
         writer.close()
     assert answers.startswith("HTTP/1.1 400 ")
@@ -669,10 +671,10 @@ def test_every_reference_is_in_the_document() -> None:
 
 def test_the_document_describes_the_routes_that_there_are() -> None:
     async def main(cluster: VirtualCluster) -> set[tuple[str, str]]:
-        app = ControlApi(cluster.sim).app()
+        web_app = ControlApi(cluster.sim).app()
         return {
             (method.lower(), route.path_format)
-            for route in app.routes
+            for route in web_app.routes
             if isinstance(route, Route)
             for method in (route.methods or ())
             if method != "HEAD"
@@ -710,20 +712,20 @@ SESSION = "/api/v1/session"
 
 async def test_the_token_is_traded_for_a_cookie_that_opens_the_port() -> None:
     async with real_cluster(brokers=1) as sim:
-        app = ControlApi(sim).app(AccessRules(token=TOKEN, is_loopback=False))
+        web_app = ControlApi(sim).app(AccessRules(token=TOKEN, is_loopback=False))
         async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=app), base_url="http://kafka.test:9080"
-        ) as page:
-            refused_answer = await page.post(SESSION)
+            transport=httpx.ASGITransport(app=web_app), base_url="http://kafka.test:9080"
+        ) as page_client:
+            refused_answer = await page_client.post(SESSION)
             assert refused_answer.status_code == 401
             assert refused_answer.headers["www-authenticate"] == "Bearer"
             assert "set-cookie" not in refused_answer.headers
-            answer = await page.post(SESSION, headers={"Authorization": f"Bearer {TOKEN}"})
+            answer = await page_client.post(SESSION, headers={"Authorization": f"Bearer {TOKEN}"})
             assert (answer.status_code, answer.content) == (204, b"")
             assert "SameSite=Strict" in answer.headers["set-cookie"]
             assert answer.headers["cache-control"] == "no-store"
-            assert (await page.get("/api/v1/clock")).status_code == 200
-            assert (await page.get("/openapi.json")).status_code == 200
+            assert (await page_client.get("/api/v1/clock")).status_code == 200
+            assert (await page_client.get("/openapi.json")).status_code == 200
 
 
 async def test_work_ends_at_its_limit_of_time_and_the_next_one_is_done() -> None:
@@ -748,11 +750,11 @@ async def test_work_ends_at_its_limit_of_time_and_the_next_one_is_done() -> None
 
 async def test_where_no_token_is_wanted_there_is_no_cookie() -> None:
     async with real_cluster(brokers=1) as sim:
-        app = ControlApi(sim).app()
+        web_app = ControlApi(sim).app()
         async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=app), base_url="http://localhost"
-        ) as page:
-            answer = await page.post(SESSION)
+            transport=httpx.ASGITransport(app=web_app), base_url="http://localhost"
+        ) as page_client:
+            answer = await page_client.post(SESSION)
     assert answer.status_code == 204
     assert "set-cookie" not in answer.headers
 

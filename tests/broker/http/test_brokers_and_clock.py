@@ -66,11 +66,11 @@ async def test_a_broker_is_stopped_and_started(
 async def test_who_does_not_want_to_wait_is_told_the_state_so_far(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    killed = await client.post(f"{BROKERS}/1/kill", json={"lose_unflushed": True})
-    assert (killed.status_code, killed.json()["state"]) == (200, "down")
-    assert not killed.json()["fenced"], "its session lasts"
-    starting = await client.post(f"{BROKERS}/1/start?wait_ms=0")
-    assert (starting.status_code, starting.json()["state"]) == (202, "starting")
+    kill_answer = await client.post(f"{BROKERS}/1/kill", json={"lose_unflushed": True})
+    assert (kill_answer.status_code, kill_answer.json()["state"]) == (200, "down")
+    assert not kill_answer.json()["fenced"], "its session lasts"
+    start_answer = await client.post(f"{BROKERS}/1/start?wait_ms=0")
+    assert (start_answer.status_code, start_answer.json()["state"]) == (202, "starting")
     await asyncio.sleep(20)
     assert (await states(client))[0] == ("running", False)
 
@@ -110,10 +110,10 @@ async def test_a_start_that_is_cut_short_is_refused(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     await client.post(f"{BROKERS}/1/kill")
-    starting = asyncio.get_running_loop().create_task(client.post(f"{BROKERS}/1/start"))
+    starting_task = asyncio.get_running_loop().create_task(client.post(f"{BROKERS}/1/start"))
     await asyncio.sleep(1)
     await client.post(f"{BROKERS}/1/kill")
-    answer = await starting
+    answer = await starting_task
     assert answer.status_code == 409
     assert "killed while it started" in answer.json()["error"]
 
@@ -182,8 +182,8 @@ async def test_leaders_are_shown_moved_and_elected(
     assert (moved_partition["leader"], moved_partition["leader_epoch"]) == (3, 1)
     elected = (await client.post("/api/v1/elections", json=partition_fields)).json()
     assert (elected["leader"], elected["leader_epoch"]) == (1, 2)
-    second_election = await client.post("/api/v1/elections", json=partition_fields)
-    assert (second_election.status_code, second_election.json()) == (200, elected), (
+    second_election_answer = await client.post("/api/v1/elections", json=partition_fields)
+    assert (second_election_answer.status_code, second_election_answer.json()) == (200, elected), (
         "it was not needed"
     )
 
@@ -260,11 +260,11 @@ async def test_a_clock_is_set_without_time_passing(
     fired: list[int] = []
     clock = cluster.env.clock
     clock.call_at(clock.now_ms() + 60_000, lambda: fired.append(1))
-    back = await client.post("/api/v1/clock", json={"set_by_ms": -3_600_000})
-    assert back.json()["advanced_ms"] == -3_600_000
-    set_clock = await client.post("/api/v1/clock", json={"set_by_ms": 120_000, "broker": 2})
-    assert set_clock.json()["brokers"] == {"1": 0, "2": 120_000, "3": 0}
-    assert set_clock.json()["advanced_ms"] == -3_600_000
+    back_answer = await client.post("/api/v1/clock", json={"set_by_ms": -3_600_000})
+    assert back_answer.json()["advanced_ms"] == -3_600_000
+    set_clock_answer = await client.post("/api/v1/clock", json={"set_by_ms": 120_000, "broker": 2})
+    assert set_clock_answer.json()["brokers"] == {"1": 0, "2": 120_000, "3": 0}
+    assert set_clock_answer.json()["advanced_ms"] == -3_600_000
     assert not fired
     await client.post("/api/v1/clock", json={"advance_ms": 60_000})
     assert fired
@@ -281,20 +281,20 @@ FAULTS = "/api/v1/faults"
 async def test_a_rule_holds_until_it_is_released_and_is_gone_when_taken_back(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    armed = await client.post("/api/v1/faults", json=HOLD)
-    assert (armed.status_code, armed.json()["struck"]) == (201, 0)
-    async with cluster.client() as app, Producer(app) as producer:
-        first_record = producer.send("orders", 0, b"v")
+    armed_answer = await client.post("/api/v1/faults", json=HOLD)
+    assert (armed_answer.status_code, armed_answer.json()["struck"]) == (201, 0)
+    async with cluster.client() as app_cluster, Producer(app_cluster) as producer:
+        first_record_future = producer.send("orders", 0, b"v")
         wait_answer = await client.get("/api/v1/faults/late/wait?struck=1")
         assert (wait_answer.json()["struck"], wait_answer.json()["held"]) == (1, 1)
-        released = await client.post("/api/v1/faults/late/release")
-        assert released.json() == {"released": 1}
-        await first_record
-        second_record = producer.send("orders", 0, b"v")
+        release_answer = await client.post("/api/v1/faults/late/release")
+        assert release_answer.json() == {"released": 1}
+        await first_record_future
+        second_record_future = producer.send("orders", 0, b"v")
         await client.get("/api/v1/faults/late/wait?struck=2")
         disarm_answer = await client.delete("/api/v1/faults/late")
         assert disarm_answer.json()["released"] == 2
-        await second_record
+        await second_record_future
     assert (await client.get("/api/v1/faults")).json() == []
 
 
@@ -303,8 +303,8 @@ async def test_what_is_held_is_lost_when_it_is_released_so(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     await client.post(FAULTS, json=HOLD | {"limit": 1})
-    async with cluster.client() as app, Producer(app) as producer:
-        lost_record = producer.send("orders", 0, b"lost")
+    async with cluster.client() as app_cluster, Producer(app_cluster) as producer:
+        lost_record_future = producer.send("orders", 0, b"lost")
         await client.get(f"{FAULTS}/late/wait?struck=1")
         wrong_answer = await client.post(f"{FAULTS}/late/release?as=nothing")
         assert (wrong_answer.status_code, "pass, drop, duplicate" in wrong_answer.text) == (
@@ -312,7 +312,7 @@ async def test_what_is_held_is_lost_when_it_is_released_so(
             True,
         )
         assert (await client.post(f"{FAULTS}/late/release?as=drop")).json() == {"released": 1}
-        await lost_record  # its client has sent it again
+        await lost_record_future  # its client has sent it again
     assert (await client.get(f"{FAULTS}/late")).json()["released"] == 1
 
 
@@ -330,8 +330,8 @@ async def test_actions_on_the_cluster_are_carried_out_and_undone(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     action = {"do": "crash", "broker": 2}
-    armed = await client.post(FAULTS, json={"id": "dead", "point": "now", "action": action})
-    assert armed.status_code == 201
+    armed_answer = await client.post(FAULTS, json={"id": "dead", "point": "now", "action": action})
+    assert armed_answer.status_code == 201
     wait_answer = await client.get(f"{FAULTS}/dead/wait")
     assert wait_answer.json()["struck"] == 1
     assert 2 not in cluster.sim.brokers
@@ -340,8 +340,8 @@ async def test_actions_on_the_cluster_are_carried_out_and_undone(
     assert 2 in cluster.sim.brokers
     unknown_broker_rule = {"id": "none", "point": "now", "action": {"do": "crash", "broker": 9}}
     await client.post(FAULTS, json=unknown_broker_rule)
-    failed_wait = await client.get(f"{FAULTS}/none/wait?timeout_ms=1000")
-    assert failed_wait.status_code == 408
+    failed_wait_answer = await client.get(f"{FAULTS}/none/wait?timeout_ms=1000")
+    assert failed_wait_answer.status_code == 408
     shown_rule = (await client.get(f"{FAULTS}/none")).json()
     assert (shown_rule["struck"], "9" in shown_rule["failure"]) == (0, True)
     verify_answer = await client.post(f"{FAULTS}/verify")
@@ -415,9 +415,11 @@ async def test_who_waits_for_a_rule_hears_that_it_was_taken_back(
 async def test_a_plan_is_armed_whole_or_not_at_all(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    armed = await client.post(f"{FAULTS}/plan", json=[{**HOLD, "id": "a"}, {**HOLD, "id": "b"}])
-    assert armed.status_code == 201
-    assert [rule_state["rule"]["id"] for rule_state in armed.json()] == ["a", "b"]
+    armed_answer = await client.post(
+        f"{FAULTS}/plan", json=[{**HOLD, "id": "a"}, {**HOLD, "id": "b"}]
+    )
+    assert armed_answer.status_code == 201
+    assert [rule_state["rule"]["id"] for rule_state in armed_answer.json()] == ["a", "b"]
     refusal_answer = await client.post(
         f"{FAULTS}/plan", json=[{**HOLD, "id": "c"}, {**HOLD, "id": "a"}]
     )
@@ -475,7 +477,7 @@ async def test_a_fault_that_never_struck_fails_the_verification(
     await client.post(
         f"{FAULTS}/plan", json=[slow_rule, {**HOLD, "id": "idle", "topic": "elsewhere"}]
     )
-    async with cluster.client() as app, Producer(app) as producer:
+    async with cluster.client() as app_cluster, Producer(app_cluster) as producer:
         await producer.send("orders", 0, b"v")
     answer = await client.post(f"{FAULTS}/verify")
     assert answer.status_code == 409
@@ -500,7 +502,10 @@ OPEN = "/api/v1/open-transactions"
 async def test_an_open_transaction_is_shown_by_coordinator_and_partition(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    async with cluster.client() as app, await begin_transaction(app, "a/b") as producer:
+    async with (
+        cluster.client() as app_cluster,
+        await begin_transaction(app_cluster, "a/b") as producer,
+    ):
         await producer.send("orders", 1, b"v")
         cluster.advance(5_000)
         (listed_transaction,) = (await client.get(TRANSACTIONS)).json()
@@ -531,7 +536,10 @@ async def test_markers_that_are_owed_are_counted(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
-    async with cluster.client() as app, await begin_transaction(app, "app") as producer:
+    async with (
+        cluster.client() as app_cluster,
+        await begin_transaction(app_cluster, "app") as producer,
+    ):
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await cluster.wait_until_struck()
@@ -542,7 +550,7 @@ async def test_markers_that_are_owed_are_counted(
         # An abort would take back what the client was told to be committed.
         assert _commands(judged_transaction) == []
         cluster.sim.injector.disarm_all()
-        await until_state(app, "app", "CompleteCommit")
+        await until_state(app_cluster, "app", "CompleteCommit")
         (ended_transaction,) = (await client.get(TRANSACTIONS)).json()
         assert (
             ended_transaction["markers_owed"],
@@ -560,12 +568,15 @@ async def test_markers_that_are_owed_are_counted(
 async def test_a_state_is_waited_for_and_in_vain_says_why(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    wait = "/api/v1/transaction-wait?transactional_id=a/b"
-    async with cluster.client() as app, Producer(app, transactional_id="a/b") as producer:
+    wait_text = "/api/v1/transaction-wait?transactional_id=a/b"
+    async with (
+        cluster.client() as app_cluster,
+        Producer(app_cluster, transactional_id="a/b") as producer,
+    ):
         await producer.init_transactions()
-        empty = await client.get(f"{wait}&state=CompleteCommit&state=Empty")
-        assert empty.json()["state"] == "Empty"
-        late_answer = await client.get(f"{wait}&state=Ongoing&timeout_ms=20")
+        empty_answer = await client.get(f"{wait_text}&state=CompleteCommit&state=Empty")
+        assert empty_answer.json()["state"] == "Empty"
+        late_answer = await client.get(f"{wait_text}&state=Ongoing&timeout_ms=20")
         assert late_answer.status_code == 408
         assert late_answer.json()["error"] == "a/b is Empty after 20 ms, not Ongoing"
     for query, complaint in (
@@ -573,7 +584,7 @@ async def test_a_state_is_waited_for_and_in_vain_says_why(
         ("timeout_ms=5", "no state is given"),
         ("state=Empty&timeout_ms=x", "timeout_ms"),
     ):
-        refusal_answer = await client.get(f"{wait}&{query}")
+        refusal_answer = await client.get(f"{wait_text}&{query}")
         assert (refusal_answer.status_code, complaint in refusal_answer.json()["error"]) == (
             422,
             True,
@@ -587,16 +598,16 @@ async def test_a_transaction_that_its_coordinator_does_not_know_hangs(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="Produce", client_id="app")
-    async with cluster.client() as app:
+    async with cluster.client() as app_cluster:
         producer = Producer(
-            app, transactional_id="app", delivery_timeout_ms=200, request_timeout_ms=150
+            app_cluster, transactional_id="app", delivery_timeout_ms=200, request_timeout_ms=150
         )
         await producer.init_transactions()
         producer.begin()
-        late_send = producer.send("orders", 0, b"late")
+        late_send_future = producer.send("orders", 0, b"late")
         await cluster.wait_until_struck()
         with pytest.raises(ClientError):
-            await late_send
+            await late_send_future
         await producer.abort()
         await client.post("/api/v1/faults/f/release")
         await asyncio.sleep(1)
@@ -611,9 +622,9 @@ async def test_a_transaction_that_its_coordinator_does_not_know_hangs(
             "marker" in judged_transaction["reason"]
             or "no longer has" in judged_transaction["reason"]
         )
-        asserted = await client.get("/api/v1/assertions/no-hanging-transactions")
-        assert asserted.status_code == 409
-        complaint_lines = asserted.json()["error"].splitlines()
+        assert_answer = await client.get("/api/v1/assertions/no-hanging-transactions")
+        assert assert_answer.status_code == 409
+        complaint_lines = assert_answer.json()["error"].splitlines()
         assert complaint_lines[0] == "1 transaction hangs:"
         assert complaint_lines[-1].strip() == _commands(judged_transaction)[0]
         await producer.close()
@@ -633,7 +644,7 @@ def _commands(judgement: dict[str, Any]) -> list[str]:
 async def test_every_producer_of_every_partition_is_shown_unless_one_is_asked_for(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    async with cluster.client() as app, Producer(app, idempotent=True) as producer:
+    async with cluster.client() as app_cluster, Producer(app_cluster, idempotent=True) as producer:
         await producer.send("orders", 0, b"v")
         await producer.send("orders", 2, b"v")
     producers = (await client.get("/api/v1/producers")).json()

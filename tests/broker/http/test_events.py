@@ -59,25 +59,25 @@ async def test_a_large_trace_comes_in_pieces_and_brokers_get_their_turn_after_ea
     for number in range(20_000):
         emit_note(cluster, str(number) + 100 * ".")
     tracer = cluster.env.tracer
-    written_hash, turns = tracer.hash, 0
+    written_hash, turn_count = tracer.hash, 0
 
     async def take_turns() -> None:
-        nonlocal turns
+        nonlocal turn_count
         while True:
-            turns += 1
+            turn_count += 1
             emit_note(cluster, "meanwhile")
             await asyncio.sleep(0)
 
     response = await routes.trace(request())
     assert isinstance(response, StreamingResponse)
-    other_turns = cluster.env.tasks.spawn(take_turns(), name="turns")
+    other_turns_task = cluster.env.tasks.spawn(take_turns(), name="turns")
     chunks: list[bytes] = []
     turns_seen = []
     async with aclosing(response.body_iterator) as body:  # type: ignore[type-var]
         async for chunk in body:
             chunks.append(bytes(chunk))  # type: ignore[arg-type]
-            turns_seen.append(turns)
-    other_turns.cancel()
+            turns_seen.append(turn_count)
+    other_turns_task.cancel()
     assert max(map(len, chunks)) < 200_000
     assert len(chunks) > 20
     assert turns_seen == sorted(set(turns_seen)), "a turn after each piece"
@@ -139,8 +139,8 @@ def tracer_lines(cluster: VirtualCluster, from_index: int) -> list[bytes]:
     return list(cluster.sim.environment.tracer.lines(from_index))
 
 
-def emit_note(cluster: VirtualCluster, text: str, node: str = "test") -> int:
-    return cluster.sim.environment.tracer.emit("note", node, data={"text": text})
+def emit_note(cluster: VirtualCluster, text: str, node_name: str = "test") -> int:
+    return cluster.sim.environment.tracer.emit("note", node_name, data={"text": text})
 
 
 @within(run_cluster)
@@ -373,9 +373,9 @@ async def test_streams_end_with_the_control_port(cluster: VirtualCluster) -> Non
 async def test_a_listener_that_asks_for_what_is_not_there_is_refused(
     cluster: VirtualCluster, query: str, status: int
 ) -> None:
-    with pytest.raises(RefusedError) as refusal:
+    with pytest.raises(RefusedError) as error_info:
         await routes_of(cluster).stream(request(query))
-    assert refusal.value.status == status
+    assert error_info.value.status == status
 
 
 @within(run_cluster)
@@ -423,7 +423,7 @@ async def test_recording_is_switched_on_while_the_cluster_runs(
     assert (await client.post("/api/v1/trace", json={"level": "loud"})).status_code == 422
     state = (await client.post("/api/v1/trace", json={"level": "full"})).json()
     assert (state["level"], state["listeners"]) == ("full", 0)
-    async with cluster.client() as app, Producer(app) as producer:
+    async with cluster.client() as app_cluster, Producer(app_cluster) as producer:
         await producer.send("orders", 0, b"v")
     later_state = (await client.post("/api/v1/trace", json={"level": "off"})).json()
     assert later_state["next"] > state["next"]
@@ -436,7 +436,7 @@ async def test_what_a_user_does_through_the_control_port_is_an_input_and_a_cause
 ) -> None:
     tracer = cluster.env.tracer
     tracer.level = TraceLevel.BRIEF
-    events_before = len(tracer)
+    event_count_before = len(tracer)
     rule = {"id": "f", "point": "client.request", "api": "EndTxn", "action": {"do": "hold"}}
     assert (await client.post("/api/v1/faults", json=rule)).status_code == 201
     assert (await client.post("/api/v1/faults/f/release")).status_code == 200
@@ -451,7 +451,7 @@ async def test_what_a_user_does_through_the_control_port_is_an_input_and_a_cause
     elect = {"topic": "orders", "partition": 0, "type": "preferred"}
     assert (await client.post("/api/v1/elections", json=elect)).status_code == 200
     assert (await client.delete("/api/v1/topics/more")).status_code == 200
-    events: list[Any] = list(tracer.events(events_before))
+    events: list[Any] = list(tracer.events(event_count_before))
     inputs = {event.i: event for event in events if event.k == "input"}
     assert [input_event.d["do"] for input_event in inputs.values()] == [
         *("arm-fault", "release-fault", "disarm-fault", "disarm-faults", "create-topic"),

@@ -40,7 +40,10 @@ HANGING = "/api/v1/assertions/no-hanging-transactions"
 
 
 async def transact(cluster: VirtualCluster, *record_values: bytes, is_commit: bool = True) -> None:
-    async with cluster.client() as app, await begin_transaction(app, "app") as producer:
+    async with (
+        cluster.client() as app_cluster,
+        await begin_transaction(app_cluster, "app") as producer,
+    ):
         for record_value in record_values:
             await producer.send("orders", 0, record_value)
         await (producer.commit() if is_commit else producer.abort())
@@ -55,9 +58,9 @@ async def test_committed_values_are_read_as_text_or_as_bytes(
     path = "/api/v1/topics/orders/committed"
     assert (await client.get(path)).json() == ["a", "b"]
     await transact(cluster, b"\xff")
-    refusal = await client.get(path)
-    assert refusal.status_code == 422
-    assert "orders-0 at offset 5 is no UTF-8: ask with ?encoding=base64" in refusal.text
+    refusal_answer = await client.get(path)
+    assert refusal_answer.status_code == 422
+    assert "orders-0 at offset 5 is no UTF-8: ask with ?encoding=base64" in refusal_answer.text
     record_values = (await client.get(f"{path}?encoding=base64")).json()
     assert [base64.b64decode(record_value) for record_value in record_values] == [
         b"a",
@@ -95,7 +98,10 @@ async def test_who_is_alive_does_not_hang_and_silence_is_no_answer(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     assert (await client.get(HANGING)).json() == {"error": None}
-    async with cluster.client() as app, await begin_transaction(app, "app") as producer:
+    async with (
+        cluster.client() as app_cluster,
+        await begin_transaction(app_cluster, "app") as producer,
+    ):
         await producer.send("orders", 0, b"v")
         assert (await client.get(HANGING)).status_code == 200, "it is alive"
         await producer.commit()
@@ -143,18 +149,18 @@ async def test_a_topic_is_read_up_to_a_bound_and_beside_the_loop(
         transport = httpx.ASGITransport(app=api.app())
         async with httpx.AsyncClient(
             transport=transport, base_url="http://localhost", timeout=60
-        ) as ask:
+        ) as http_client:
             await transact(VirtualCluster(sim.environment, sim), b"a", b"b")
-            assert (await ask.get("/api/v1/topics/orders/committed")).json() == ["a", "b"]
+            assert (await http_client.get("/api/v1/topics/orders/committed")).json() == ["a", "b"]
             fields = {"input": ["a", "b"], "output": "orders"}
-            assert (await ask.post(ONCE, json=fields)).json() == {"error": None}
+            assert (await http_client.post(ONCE, json=fields)).json() == {"error": None}
             assert threads
             assert all(thread_name.startswith("txnsim-unpack") for thread_name in threads)
             await transact(VirtualCluster(sim.environment, sim), b"v" * 1_500, b"v" * 1_500)
-            refused_answer = await ask.get("/api/v1/topics/orders/committed")
+            refused_answer = await http_client.get("/api/v1/topics/orders/committed")
             assert refused_answer.status_code == 422
             assert "more than 2,000 bytes (answer_max_bytes)" in refused_answer.json()["error"]
-            refused_answer = await ask.post(ONCE, json=fields)
+            refused_answer = await http_client.post(ONCE, json=fields)
             assert refused_answer.status_code == 422
             assert refused_answer.json()["error"].endswith(
                 "besides its key and value (answer_max_bytes)"
@@ -181,7 +187,10 @@ async def test_a_reset_takes_the_cluster_back_to_its_start(
 ) -> None:
     bootstrap = cluster.sim.bootstrap
     await client.post("/api/v1/topics", json={"name": "more"})
-    async with cluster.client() as app, await begin_transaction(app, "app") as producer:
+    async with (
+        cluster.client() as app_cluster,
+        await begin_transaction(app_cluster, "app") as producer,
+    ):
         await producer.send("orders", 0, b"v")
         await client.post("/api/v1/faults", json=HOLD)
         await client.post("/api/v1/clock", json={"advance_ms": 5_000})
@@ -319,9 +328,9 @@ async def test_the_offsets_of_every_replica_are_shown(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     async with (
-        cluster.client() as app,
-        Producer(app) as plain_producer,
-        Producer(app, transactional_id="app") as producer,
+        cluster.client() as app_cluster,
+        Producer(app_cluster) as plain_producer,
+        Producer(app_cluster, transactional_id="app") as producer,
     ):
         await plain_producer.send("orders", 0, b"v")
         await producer.init_transactions()
@@ -365,16 +374,19 @@ async def test_the_story_the_waits_and_the_rules_are_told(
     )
     cluster.env.tracer.level = TraceLevel.BRIEF
     cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
-    async with cluster.client() as app, await begin_transaction(app, "shop") as producer:
+    async with (
+        cluster.client() as app_cluster,
+        await begin_transaction(app_cluster, "shop") as producer,
+    ):
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await cluster.wait_until_struck()
-        report = (await client.get("/api/v1/report")).text
-        assert "txnsim: what happened" in report
-        assert "shop: the fault rule 'f' holds WriteTxnMarkers" in report
-        assert "shop: orders-0 has no marker yet" in report
-        assert "f: 1 matched, 1 struck, 1 held" in report
-        assert max(map(len, report.splitlines())) <= 200
+        report_text = (await client.get("/api/v1/report")).text
+        assert "txnsim: what happened" in report_text
+        assert "shop: the fault rule 'f' holds WriteTxnMarkers" in report_text
+        assert "shop: orders-0 has no marker yet" in report_text
+        assert "f: 1 matched, 1 struck, 1 held" in report_text
+        assert max(map(len, report_text.splitlines())) <= 200
         cluster.sim.injector.disarm_all()
     refusal_answer = await client.get("/api/v1/report?from=x")
     assert refusal_answer.status_code == 422
@@ -386,13 +398,16 @@ async def test_names_that_a_terminal_would_obey_are_written_out(
 ) -> None:
     cluster.env.tracer.level = TraceLevel.BRIEF
     transactional_id = "id\x1b]0;taken\x07\r\nforged: all is well\u202e"
-    async with cluster.client() as app, await begin_transaction(app, transactional_id) as producer:
+    async with (
+        cluster.client() as app_cluster,
+        await begin_transaction(app_cluster, transactional_id) as producer,
+    ):
         await producer.send("orders", 0, b"v")
-        report = (await client.get("/api/v1/report")).text
+        report_text = (await client.get("/api/v1/report")).text
         await producer.abort()
-    assert r"id\x1b]0;taken\x07\r\nforged" in report
-    assert not {*report} & {"\x1b", "\x07", "\r", "\u202e"}
-    assert not any(line.startswith("forged") for line in report.splitlines())
+    assert r"id\x1b]0;taken\x07\r\nforged" in report_text
+    assert not {*report_text} & {"\x1b", "\x07", "\r", "\u202e"}
+    assert not any(line.startswith("forged") for line in report_text.splitlines())
 
 
 # ``overview``: The cluster as a whole through the control port.
@@ -414,9 +429,9 @@ async def test_health_says_where_the_cluster_is(
 async def test_metrics_and_the_document_are_there(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    metrics = await client.get("/metrics")
-    assert metrics.headers["content-type"].startswith("text/plain")
-    assert 'txnsim_producer_ids{broker="1"} 0.0' in metrics.text
+    metrics_answer = await client.get("/metrics")
+    assert metrics_answer.headers["content-type"].startswith("text/plain")
+    assert 'txnsim_producer_ids{broker="1"} 0.0' in metrics_answer.text
     document_answer = await client.get("/openapi.json")
     assert document_answer.json()["openapi"].startswith("3.")
 
@@ -463,20 +478,20 @@ async def test_where_the_decision_is_unknown_a_repair_wants_to_be_told(
         is_transactional=True,
     )
     partition_fields = {"topic": "orders", "partition": 0}
-    async with cluster.client() as app:
-        leader = await app.leader(TopicPartition("orders", 0))
+    async with cluster.client() as app_cluster:
+        leader = await app_cluster.leader(TopicPartition("orders", 0))
         produce_request = produce(
             {TopicPartition("orders", 0): batch},
             id_by_topic={},
             transactional_id="nobody",
             accepted_versions=VersionRange(11, 11),
         )
-        await app.ask(leader.leader_id, produce_request)
+        await app_cluster.ask(leader.leader_id, produce_request)
         first_repair = (await client.post("/api/v1/repairs", json=partition_fields)).json()
         assert [(repair["outcome"], repair["marker"]) for repair in first_repair] == [
             ("needs a guess", "")
         ]
-        assert await values(app, "orders") == []
+        assert await values(app_cluster, "orders") == []
         wrong_answer = await client.post(
             "/api/v1/repairs", json={**partition_fields, "guess": "rollback"}
         )
@@ -487,7 +502,7 @@ async def test_where_the_decision_is_unknown_a_repair_wants_to_be_told(
         assert [(repair["outcome"], repair["marker"]) for repair in second_repair] == [
             ("repaired", "COMMIT")
         ]
-        assert await values(app, "orders") == [b"of nobody"]
+        assert await values(app_cluster, "orders") == [b"of nobody"]
 
 
 # What goes over the control port: rules as they are, and what came of them.

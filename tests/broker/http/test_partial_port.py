@@ -47,8 +47,11 @@ async def test_it_answers_what_it_can_and_says_why_it_can_t_do_the_rest(method: 
         api = Api(PartialPort(sim), FaultPoint.of_clients())
         transport = httpx.ASGITransport(api.app(AccessRules(is_loopback=False)))
         async with httpx.AsyncClient(transport=transport, base_url="http://port") as client:
-            health = await client.get("/healthz")
-            assert (health.json()["brokers"], health.json()["bootstrap"]) == (7, sim.bootstrap)
+            health_answer = await client.get("/healthz")
+            assert (health_answer.json()["brokers"], health_answer.json()["bootstrap"]) == (
+                7,
+                sim.bootstrap,
+            )
             assert (await client.get("/api/v1/topics/orders/committed")).json() == []
             missing = [
                 operation for operation in OPERATIONS if operation not in api.every_operation()

@@ -79,8 +79,8 @@ async def test_nothing_is_open(cluster: VirtualCluster, client: httpx.AsyncClien
 async def test_an_open_transaction_ends_by_its_timeout(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    async with cluster.client() as app:
-        producer = await begin_transaction(app, "billing", transaction_timeout_ms=9_000)
+    async with cluster.client() as app_cluster:
+        producer = await begin_transaction(app_cluster, "billing", transaction_timeout_ms=9_000)
         await producer.send("orders", 0, b"x")
         cluster_verdict = await verdict(client)
         state = partition(cluster_verdict)
@@ -101,18 +101,18 @@ async def test_an_open_transaction_ends_by_its_timeout(
 async def test_a_reader_that_waits_is_named(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    async with cluster.client() as app, cluster.client("reader") as reader:
-        await hang(app)
+    async with cluster.client() as app_cluster, cluster.client("reader") as reader:
+        await hang(app_cluster)
         tasks = cluster.env.tasks
-        waiting_fetch = tasks.spawn(held_fetch(reader, 0, READ_COMMITTED), name="reader")
-        hasty_fetch = tasks.spawn(held_fetch(app, 2, READ_UNCOMMITTED), name="hasty")
+        waiting_fetch_task = tasks.spawn(held_fetch(reader, 0, READ_COMMITTED), name="reader")
+        hasty_fetch_task = tasks.spawn(held_fetch(app_cluster, 2, READ_UNCOMMITTED), name="hasty")
         await asyncio.sleep(0.1)
         cluster_verdict = await verdict(client)
         assert partition(cluster_verdict)["readers"] == ["reader"]
         assert partition(cluster_verdict)["sentences"][-1] == (
             "Consumers that wait: reader. No share group waits."
         )
-        await asyncio.gather(waiting_fetch, hasty_fetch)
+        await asyncio.gather(waiting_fetch_task, hasty_fetch_task)
         assert partition(await verdict(client))["readers"] == []
 
 
@@ -121,12 +121,12 @@ async def test_what_hangs_is_told_of_the_whole_cluster_and_is_gone_with_its_topi
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     """Rows 01 and 04: the verdict is that of all partitions; a deleted topic has none."""
-    async with cluster.client() as app:
-        producer = await begin_transaction(app, "billing")
+    async with cluster.client() as app_cluster:
+        producer = await begin_transaction(app_cluster, "billing")
         await producer.send("orders", 1, b"x")
         await producer.commit()
-        await until_state(app, "billing", "CompleteCommit")
-        await hang(app)
+        await until_state(app_cluster, "billing", "CompleteCommit")
+        await hang(app_cluster)
         cluster_verdict = await verdict(client)
         assert (cluster_verdict["state"], cluster_verdict["partitions"][0]["partition"]) == (
             "hangs",
@@ -138,7 +138,7 @@ async def test_what_hangs_is_told_of_the_whole_cluster_and_is_gone_with_its_topi
         assert [entry["reason"] for entry in open_transactions] == [
             partition(cluster_verdict)["holder"]["reason"]
         ]
-        await Admin(app).delete_topics(["orders"])
+        await Admin(app_cluster).delete_topics(["orders"])
         cluster_verdict = await verdict(client)
         assert (cluster_verdict["state"], cluster_verdict["partitions"]) == ("healthy", [])
 
@@ -147,8 +147,8 @@ async def test_what_hangs_is_told_of_the_whole_cluster_and_is_gone_with_its_topi
 async def test_a_reset_leaves_nothing(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    async with cluster.client() as app:
-        await hang(app)
+    async with cluster.client() as app_cluster:
+        await hang(app_cluster)
         assert (await verdict(client))["state"] == "hangs"
     await cluster.sim.reset(cluster.sim.snapshot())
     assert (await verdict(client))["state"] == "healthy"
@@ -157,13 +157,13 @@ async def test_a_reset_leaves_nothing(
 @pytest.mark.parametrize("victim", ["only replica", "leader", "coordinator"])
 def test_without_leader_or_coordinator_nothing_is_said_to_end_it(victim: str) -> None:
     async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        async with cluster.client() as app:
+        async with cluster.client() as app_cluster:
             factor = 1 if victim == "only replica" else 3
-            await Admin(app).create_topic("orders", partitions=1, replication_factor=factor)
-            producer = await begin_transaction(app, "billing")
+            await Admin(app_cluster).create_topic("orders", partitions=1, replication_factor=factor)
+            producer = await begin_transaction(app_cluster, "billing")
             await producer.send("orders", 0, b"x")
-            home = cluster.home("billing")
-            victim_id = cluster.leader(home if victim == "coordinator" else ORDERS_0)
+            home_partition = cluster.home("billing")
+            victim_id = cluster.leader(home_partition if victim == "coordinator" else ORDERS_0)
             await cluster.sim.kill_broker(victim_id)
             cluster_verdict = await verdict(client)
             state = partition(cluster_verdict)
@@ -172,7 +172,7 @@ def test_without_leader_or_coordinator_nothing_is_said_to_end_it(victim: str) ->
                     assert state["state"] == "no-leader"
                     return
                 assert (state["state"], state["ends"]["by"]) == ("waits", "coordinator")
-                assert f"no broker serves {home}" in state["headline"]
+                assert f"no broker serves {home_partition}" in state["headline"]
                 (open_txn,) = (await client.get("/api/v1/open-transactions")).json()
                 assert (open_txn["verdict"], open_txn["command"]) == ("alive", None)
             else:
@@ -193,8 +193,8 @@ async def test_a_marker_that_a_rule_holds_does_not_come_by_itself(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     """The rule has no limit of strikes."""
-    async with cluster.client() as app:
-        producer = await begin_transaction(app, "billing")
+    async with cluster.client() as app_cluster:
+        producer = await begin_transaction(app_cluster, "billing")
         await producer.send("orders", 0, b"x")
         cluster.arm(Hold(), FaultPoint.PEER_REQUEST, "late", api="WriteTxnMarkers")
         await producer.commit()
@@ -204,7 +204,7 @@ async def test_a_marker_that_a_rule_holds_does_not_come_by_itself(
         assert (cluster_verdict["state"], state["ends"]["by"]) == ("waits", "operator")
         assert "the fault rule 'late' holds" in cluster_verdict["headline"]
         cluster.injector.disarm("late")
-        await until_state(app, "billing", "CompleteCommit")
+        await until_state(app_cluster, "billing", "CompleteCommit")
         assert (await verdict(client))["state"] == "healthy"
 
 
@@ -215,8 +215,8 @@ def test_a_marker_that_nobody_sends_again_does_not_come_by_itself(
     """As in lesson L4, Kafka 2.4 does not try again after a storage error."""
 
     async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        async with cluster.client() as app:
-            producer = await begin_transaction(app, "billing")
+        async with cluster.client() as app_cluster:
+            producer = await begin_transaction(app_cluster, "billing")
             await producer.send("orders", 0, b"x")
             cluster.arm(
                 Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, "disk", kind="marker"
@@ -238,9 +238,9 @@ async def test_deleted_records_do_not_end_a_hang(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     """The log begins later, and there is one verdict."""
-    async with cluster.client() as app:
-        await hang(app)
-        await Admin(app).delete_records(ORDERS_0, 2)
+    async with cluster.client() as app_cluster:
+        await hang(app_cluster)
+        await Admin(app_cluster).delete_records(ORDERS_0, 2)
         cluster_verdict = await verdict(client)
         state = partition(cluster_verdict)
         assert (cluster_verdict["state"], state["log_start"], state["stands_at"]) == ("hangs", 2, 2)
@@ -256,20 +256,20 @@ def test_a_marker_against_the_decision_is_wrong_data(level: int, decision: str) 
     """
 
     async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        async with cluster.client() as app:
-            producer = await begin_transaction(app, "billing")
+        async with cluster.client() as app_cluster:
+            producer = await begin_transaction(app_cluster, "billing")
             await producer.send("orders", 0, b"x")
             cluster.arm(Hold(), FaultPoint.PEER_REQUEST, "late", api="WriteTxnMarkers", limit=1)
             await (producer.commit() if decision == "commit" else producer.abort())
             await cluster.wait_until_struck("late")
-            admin = Admin(app)
+            admin = Admin(app_cluster)
             spec = await admin.identify(OpenSince(partition=ORDERS_0, start_offset=0))
             await admin.abort_transaction(spec)
             cluster.injector.disarm("late")
-            await until_state(app, "billing", f"Complete{decision.title()}")
+            await until_state(app_cluster, "billing", f"Complete{decision.title()}")
             cluster_verdict = await verdict(client)
-            expected = "wrong-data" if decision == "commit" else "healthy"
-            assert cluster_verdict["state"] == expected
+            expected_text = "wrong-data" if decision == "commit" else "healthy"
+            assert cluster_verdict["state"] == expected_text
             if decision == "commit":
                 (wrong_data,) = partition(cluster_verdict)["wrong_data"]
                 assert (wrong_data["offset"], wrong_data["is_commit"]) == (1, True)
@@ -285,8 +285,8 @@ def test_every_state_is_json_that_decodes() -> None:
     from txnsim.http._verdict import VerdictView
 
     async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        async with cluster.client() as app:
-            await hang(app)
+        async with cluster.client() as app_cluster:
+            await hang(app_cluster)
             answer = await client.get("/api/v1/verdict")
             assert msgspec.json.decode(answer.content, type=VerdictView).state == "hangs"
 

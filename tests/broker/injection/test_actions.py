@@ -80,14 +80,14 @@ async def test_the_struck_crossing_waits_until_the_thing_is_done_and_passes(
     env: VirtualEnvironment, injector: Injector, control: RecordingControl, /
 ) -> None:
     control.gate.clear()
-    state = arm(injector, Crash(), limit=1)
-    struck_crossing = cross(env, injector)
+    armed_rule = arm(injector, Crash(), limit=1)
+    struck_crossing_task = cross(env, injector)
     assert control.actions == []
     await asyncio.sleep(1)
-    assert (struck_crossing.done(), state.struck) == (False, 0)
+    assert (struck_crossing_task.done(), armed_rule.struck) == (False, 0)
     control.gate.set()
-    assert await struck_crossing == PASS
-    assert (control.actions, state.struck) == (["crash 2"], 1)
+    assert await struck_crossing_task == PASS
+    assert (control.actions, armed_rule.struck) == (["crash 2"], 1)
 
 
 @within(run)
@@ -98,11 +98,11 @@ async def test_the_struck_crossing_meets_what_the_rule_says_then(
     assert (await cross(env, injector)).outcome is SubmitOutcome.ERROR
     injector.disarm("f")
     arm(injector, MoveLeader(topic="t", partition=0), then=Hold())
-    crossing_wait = cross(env, injector)
+    crossing_wait_task = cross(env, injector)
     await asyncio.sleep(1)
-    assert not crossing_wait.done()
+    assert not crossing_wait_task.done()
     assert injector.release("f") == 1
-    assert await crossing_wait == PASS
+    assert await crossing_wait_task == PASS
     assert control.actions == ["move t-0 to somebody"] * 2
 
 
@@ -126,27 +126,27 @@ async def test_where_nothing_can_wait_the_action_happens_behind_its_back(
 async def test_now_is_once_and_at_once(
     env: VirtualEnvironment, injector: Injector, control: RecordingControl, /
 ) -> None:
-    state = arm(injector, Crash(broker=3), point=FaultPoint.NOW)
+    armed_rule = arm(injector, Crash(broker=3), point=FaultPoint.NOW)
     assert control.actions == []
     await injector.wait_until_struck("f", timeout_ms=100)
-    assert (control.actions, state.matched) == (["crash 3"], 1)
+    assert (control.actions, armed_rule.matched) == (["crash 3"], 1)
 
 
 def test_a_failure_is_reported_and_the_crossing_passes() -> None:
     async def story(
         env: VirtualEnvironment, injector: Injector, _control: RecordingControl
     ) -> None:
-        state = arm(injector, Crash(broker=MISSING), then=Drop())
-        strike_wait = env.tasks.spawn(
+        armed_rule = arm(injector, Crash(broker=MISSING), then=Drop())
+        strike_wait_task = env.tasks.spawn(
             injector.wait_until_struck("f", timeout_ms=100), name="waiting"
         )
         await asyncio.sleep(0)
         assert await cross(env, injector) == PASS
-        outcome = (await asyncio.gather(strike_wait, return_exceptions=True))[0]
+        outcome = (await asyncio.gather(strike_wait_task, return_exceptions=True))[0]
         assert isinstance(outcome, LookupError)
         assert "there is no broker 99" in str(outcome)
-        assert (state.failure, state.struck) == ("there is no broker 99", 0)
-        assert injector.never_struck() == (state,)
+        assert (armed_rule.failure, armed_rule.struck) == ("there is no broker 99", 0)
+        assert injector.never_struck() == (armed_rule,)
 
     # The task that waited has failed, and was asked for it.
     with pytest.raises(BaseExceptionGroup, match="background tasks failed"):
@@ -159,10 +159,10 @@ async def test_what_lasts_ends_once(
     env: VirtualEnvironment, injector: Injector, control: RecordingControl, /, by: str
 ) -> None:
     action = Partition(groups=((1,), (2,)), heal_after_ms=1_000)
-    state = arm(injector, action, point=FaultPoint.NOW)
+    armed_rule = arm(injector, action, point=FaultPoint.NOW)
     await injector.wait_until_struck("f", timeout_ms=100)
     did = "partition ((1,), (2,))"
-    assert (control.actions, len(state.lasting_effects)) == ([did], 1)
+    assert (control.actions, len(armed_rule.lasting_effects)) == ([did], 1)
     if by == "release":
         assert injector.release("f") == 1
         assert injector.release("f") == 0
@@ -170,7 +170,7 @@ async def test_what_lasts_ends_once(
         injector.disarm("f")
     await asyncio.sleep(5)
     assert control.actions == [did, f"undo {did}"]
-    assert (state.lasting_effects, state.released) == ([], 1)
+    assert (armed_rule.lasting_effects, armed_rule.released) == ([], 1)
 
 
 @within(run)
@@ -179,11 +179,11 @@ async def test_what_is_done_after_its_rule_was_disarmed_is_undone(
 ) -> None:
     control.gate.clear()
     arm(injector, Crash())
-    struck_crossing = cross(env, injector)
+    struck_crossing_task = cross(env, injector)
     await asyncio.sleep(1)
     injector.disarm("f")
     control.gate.set()
-    assert await struck_crossing == PASS
+    assert await struck_crossing_task == PASS
     await asyncio.sleep(1)
     assert control.actions == ["crash 2", "undo crash 2"]
 
@@ -193,14 +193,14 @@ async def test_a_struck_crossing_may_be_given_up(
     env: VirtualEnvironment, injector: Injector, control: RecordingControl, /
 ) -> None:
     control.gate.clear()
-    state = arm(injector, Crash())
-    struck_crossing = cross(env, injector)
+    armed_rule = arm(injector, Crash())
+    struck_crossing_task = cross(env, injector)
     await asyncio.sleep(1)
-    struck_crossing.cancel()
+    struck_crossing_task.cancel()
     await asyncio.sleep(1)
     control.gate.set()
     await asyncio.sleep(1)
-    assert (control.actions, state.struck) == (["crash 2"], 1)
+    assert (control.actions, armed_rule.struck) == (["crash 2"], 1)
 
 
 # Lines that stand still: everything on them waits in order, and nothing on any other.
@@ -239,13 +239,13 @@ class LinkMessages:
                 name="message",
             )
 
-    def _arrive(self, crossing_number: int, verdict: FaultEffect | None) -> None:
-        is_lost = verdict is not None and verdict.outcome is SubmitOutcome.DROP
+    def _arrive(self, crossing_number: int, fault_effect: FaultEffect | None) -> None:
+        is_lost = fault_effect is not None and fault_effect.outcome is SubmitOutcome.DROP
         (self.lost if is_lost else self.passed).append(crossing_number)
 
 
-async def _await_effect(answer: Awaitable[FaultEffect]) -> FaultEffect:
-    return await answer
+async def _await_effect(answer_awaitable: Awaitable[FaultEffect]) -> FaultEffect:
+    return await answer_awaitable
 
 
 def run_of_stalls(story: Callable[[LinkMessages], Awaitable[None]]) -> None:
@@ -258,13 +258,17 @@ def run_of_stalls(story: Callable[[LinkMessages], Awaitable[None]]) -> None:
 @pytest.mark.parametrize("by", ["time", "release", "disarming"])
 @within(run_of_stalls)
 async def test_a_line_stands_still_and_then_goes_on_in_order(lines: LinkMessages, by: str) -> None:
-    state = lines.arm(Stall(stall_ms=1_000 if by == "time" else None), limit=1)
+    armed_rule = lines.arm(Stall(stall_ms=1_000 if by == "time" else None), limit=1)
     lines.send(1)
     lines.send(2, point=RESPONSE)
     lines.send(3)
     lines.send(4, "2 -> 1")
     assert lines.passed == [4]
-    assert (state.struck, len(state.held_crossings), lines.injector.is_armed) == (1, 3, True)
+    assert (armed_rule.struck, len(armed_rule.held_crossings), lines.injector.is_armed) == (
+        1,
+        3,
+        True,
+    )
     if by == "release":
         assert lines.injector.release("f") == 3
     elif by == "disarming":
@@ -274,7 +278,11 @@ async def test_a_line_stands_still_and_then_goes_on_in_order(lines: LinkMessages
         assert lines.passed == [4]
     await asyncio.sleep(0.01)
     assert lines.passed == [4, 1, 2, 3]
-    assert (state.held_crossings, state.released, lines.injector.is_armed) == ({}, 3, False)
+    assert (armed_rule.held_crossings, armed_rule.released, lines.injector.is_armed) == (
+        {},
+        3,
+        False,
+    )
     lines.send(5)
     assert lines.passed[-1] == 5
 
@@ -349,23 +357,23 @@ def crossing_of_armed() -> Crossing:
 
 async def test_who_waits_for_strikes_is_woken_by_the_last_of_them() -> None:
     state = armed_rule(Pass())
-    first_strike, second_strike = state.until_struck(1), state.until_struck(2)
-    given_up = state.until_struck(1)
-    given_up.cancel()
+    first_strike_future, second_strike_future = state.until_struck(1), state.until_struck(2)
+    given_up_future = state.until_struck(1)
+    given_up_future.cancel()
     state.count_strike()
-    assert (first_strike.done(), second_strike.done()) == (True, False)
+    assert (first_strike_future.done(), second_strike_future.done()) == (True, False)
     state.count_strike()
-    assert second_strike.done()
+    assert second_strike_future.done()
     assert state.until_struck(2).done()
 
 
 async def test_a_wait_in_vain_says_why() -> None:
     state = armed_rule()
-    second_strike, cancelled = state.until_struck(2), state.until_struck(1)
-    cancelled.cancel()
+    second_strike_future, cancelled_future = state.until_struck(2), state.until_struck(1)
+    cancelled_future.cancel()
     state.give_up("it was disarmed")
     with pytest.raises(LookupError, match="0 of 2 strikes; it was disarmed"):
-        await second_strike
+        await second_strike_future
 
 
 async def test_a_limit_of_likely_strikes_counts_strikes() -> None:

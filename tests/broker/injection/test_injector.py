@@ -107,14 +107,14 @@ async def test_armed_follows_the_rules_in_force(
 async def test_a_rule_that_is_spent_costs_nothing_more_but_can_be_released(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    state = injector.arm(rule(limit=1))
-    held_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
+    armed_rule = injector.arm(rule(limit=1))
+    held_crossing_task = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
     assert not injector.is_armed
-    assert state.is_spent
+    assert armed_rule.is_spent
     assert injector.cross(crossing(2)) is None
     await asyncio.sleep(0)
     assert injector.release("f") == 1
-    assert await held_crossing == PASS
+    assert await held_crossing_task == PASS
 
 
 @within(run)
@@ -146,13 +146,13 @@ async def test_unknown_rules_are_refused(env: VirtualEnvironment, injector: Inje
 async def test_what_no_rule_concerns_goes_on_at_once(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    state = injector.arm(rule(client_id="other"))
+    armed_rule = injector.arm(rule(client_id="other"))
     assert injector.cross(crossing()) is None
-    assert (state.matched, state.struck) == (0, 0)
+    assert (armed_rule.matched, armed_rule.struck) == (0, 0)
 
 
 @pytest.mark.parametrize(
-    ("action", "verdict"),
+    ("action", "fault_effect"),
     [
         (Drop(), FaultEffect(outcome=SubmitOutcome.DROP)),
         (
@@ -163,21 +163,21 @@ async def test_what_no_rule_concerns_goes_on_at_once(
 )
 @within(run)
 async def test_drops_and_errors_are_verdicts_at_once(
-    env: VirtualEnvironment, injector: Injector, /, action: Action, verdict: FaultEffect
+    env: VirtualEnvironment, injector: Injector, /, action: Action, fault_effect: FaultEffect
 ) -> None:
-    state = injector.arm(rule(action=action))
-    assert injector.cross(crossing()) == verdict
-    assert (state.matched, state.struck) == (1, 1)
+    armed_rule = injector.arm(rule(action=action))
+    assert injector.cross(crossing()) == fault_effect
+    assert (armed_rule.matched, armed_rule.struck) == (1, 1)
 
 
 @within(run)
 async def test_counting_decides_which_crossing_is_struck(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    state = injector.arm(rule(action=Drop(), nth=2, limit=1))
+    armed_rule = injector.arm(rule(action=Drop(), nth=2, limit=1))
     answers = [injector.cross(crossing(n)) for n in range(1, 5)]
     assert [answer is not None for answer in answers] == [False, True, False, False]
-    assert (state.matched, state.struck) == (4, 1)
+    assert (armed_rule.matched, armed_rule.struck) == (4, 1)
 
 
 @within(run)
@@ -237,11 +237,13 @@ async def test_a_delay_without_a_waiting_caller_is_forgotten(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     injector.arm(rule(action=Delay(delay_ms=500)))
-    delayed_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
+    delayed_crossing_task = env.tasks.spawn(
+        _coroutine(wait(injector.cross(crossing()))), name="wait"
+    )
     await asyncio.sleep(0)
-    delayed_crossing.cancel()
+    delayed_crossing_task.cancel()
     await asyncio.sleep(1)
-    assert delayed_crossing.cancelled()
+    assert delayed_crossing_task.cancelled()
 
 
 # Holding
@@ -255,7 +257,7 @@ async def _coroutine(awaitable: Awaitable[T]) -> T:
 async def test_a_held_crossing_waits_until_released_and_the_rule_holds_on(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    state = injector.arm(rule())
+    armed_rule = injector.arm(rule())
     ended_crossings: list[int] = []
 
     async def cross(crossing_number: int) -> None:
@@ -267,7 +269,8 @@ async def test_a_held_crossing_waits_until_released_and_the_rule_holds_on(
     await asyncio.sleep(3_600)
     assert ended_crossings == []
     assert [
-        held_crossing.crossing.correlation_id for held_crossing in state.held_crossings.values()
+        held_crossing.crossing.correlation_id
+        for held_crossing in armed_rule.held_crossings.values()
     ] == [
         1,
         2,
@@ -276,10 +279,10 @@ async def test_a_held_crossing_waits_until_released_and_the_rule_holds_on(
     assert injector.release("f") == 3
     await asyncio.sleep(0)
     assert ended_crossings == [1, 2, 3]
-    assert (state.struck, state.released, len(state.held_crossings)) == (3, 3, 0)
+    assert (armed_rule.struck, armed_rule.released, len(armed_rule.held_crossings)) == (3, 3, 0)
     env.tasks.spawn(cross(4), name="cross-4")
     await asyncio.sleep(1)
-    assert len(state.held_crossings) == 1
+    assert len(armed_rule.held_crossings) == 1
     assert injector.release("f") == 1
     assert injector.release("f") == 0
 
@@ -324,13 +327,13 @@ async def test_disarming_lets_go_what_is_held(
 async def test_a_crossing_whose_waiter_is_gone_is_held_no_longer(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    state = injector.arm(rule())
-    held_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
+    armed_rule = injector.arm(rule())
+    held_crossing_task = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
     await asyncio.sleep(0)
-    held_crossing.cancel()
+    held_crossing_task.cancel()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert len(state.held_crossings) == 0
+    assert len(armed_rule.held_crossings) == 0
     assert injector.release("f") == 0
 
 
@@ -341,19 +344,21 @@ async def test_a_crossing_whose_waiter_is_gone_is_held_no_longer(
 async def test_waiting_for_a_strike_ends_with_it(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    state = injector.arm(rule(action=Drop()))
-    strike_wait = env.tasks.spawn(injector.wait_until_struck("f", timeout_ms=10_000), name="once")
-    second_wait = env.tasks.spawn(
+    armed_rule = injector.arm(rule(action=Drop()))
+    strike_wait_task = env.tasks.spawn(
+        injector.wait_until_struck("f", timeout_ms=10_000), name="once"
+    )
+    second_wait_task = env.tasks.spawn(
         injector.wait_until_struck("f", count=2, timeout_ms=10_000), name="twice"
     )
     await asyncio.sleep(1)
-    assert not strike_wait.done()
+    assert not strike_wait_task.done()
     injector.cross(crossing())
-    assert await strike_wait is state
-    assert not second_wait.done()
+    assert await strike_wait_task is armed_rule
+    assert not second_wait_task.done()
     injector.cross(crossing())
-    assert await second_wait is state
-    assert await injector.wait_until_struck("f", count=2, timeout_ms=0) is state
+    assert await second_wait_task is armed_rule
+    assert await injector.wait_until_struck("f", count=2, timeout_ms=0) is armed_rule
 
 
 @within(run)
@@ -373,10 +378,10 @@ async def test_waiting_for_a_strike_has_a_deadline_that_says_what_was_seen(
 def test_waiting_for_a_rule_that_is_disarmed_is_in_vain() -> None:
     async def main(env: VirtualEnvironment, injector: Injector) -> None:
         injector.arm(rule(action=Drop()))
-        strike_wait = env.tasks.spawn(_coroutine(_expect_lookup_error(injector)), name="wait")
+        strike_wait_task = env.tasks.spawn(_coroutine(_expect_lookup_error(injector)), name="wait")
         await asyncio.sleep(1)
         injector.disarm("f")
-        assert await strike_wait == "rule 'f': 0 of 1 strikes; it was disarmed"
+        assert await strike_wait_task == "rule 'f': 0 of 1 strikes; it was disarmed"
 
     async def _expect_lookup_error(injector: Injector) -> str:
         try:
@@ -391,7 +396,7 @@ def test_waiting_for_a_rule_that_is_disarmed_is_in_vain() -> None:
 # In the network
 
 
-async def echo(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+async def echo(_key: int, _version: int, command: object, _source_broker_id: BrokerId) -> object:
     return command
 
 
@@ -488,12 +493,12 @@ async def test_a_rule_may_wait_for_another_and_end_with_another(
 ) -> None:
     injector.arm(rule("first", Pass(), nth=2, limit=1))
     injector.arm(rule("last", Pass(), nth=5, limit=1))
-    between = injector.arm(rule("between", Drop(), after="first", until="last"))
+    rule_between = injector.arm(rule("between", Drop(), after="first", until="last"))
     answers = [injector.cross(crossing(number)) for number in range(1, 8)]
     assert [answer is not None for answer in answers] == [
         False, False, True, True, True, False, False,
     ]  # fmt: skip
-    assert between.matched == 3
+    assert rule_between.matched == 3
     assert not injector.is_armed, "what has ended costs nothing"
 
 
@@ -501,9 +506,9 @@ async def test_a_rule_may_wait_for_another_and_end_with_another(
 async def test_a_rule_may_wait_for_one_that_is_disarmed_but_not_for_an_unknown_one(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    for field in ("after", "until"):
-        with pytest.raises(ValueError, match=f"{field}: no rule 'other' has been armed"):
-            injector.arm(rule("f", Drop(), **{field: "other"}))
+    for field_name in ("after", "until"):
+        with pytest.raises(ValueError, match=f"{field_name}: no rule 'other' has been armed"):
+            injector.arm(rule("f", Drop(), **{field_name: "other"}))
     injector.arm(rule("other", Pass()))
     injector.cross(crossing())
     injector.disarm("other")
@@ -536,7 +541,7 @@ def test_chance_comes_from_the_seed_and_a_limit_counts_strikes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "verdict"),
+    ("action", "fault_effect"),
     [
         (DropAnswer(), FaultEffect(outcome=SubmitOutcome.DROP_ANSWER)),
         (Disconnect(), FaultEffect(outcome=SubmitOutcome.DISCONNECT)),
@@ -546,10 +551,10 @@ def test_chance_comes_from_the_seed_and_a_limit_counts_strikes() -> None:
 )
 @within(run)
 async def test_what_a_connection_has_to_do_is_in_the_verdict(
-    env: VirtualEnvironment, injector: Injector, /, action: Action, verdict: FaultEffect
+    env: VirtualEnvironment, injector: Injector, /, action: Action, fault_effect: FaultEffect
 ) -> None:
     injector.arm(rule(action=action))
-    assert injector.cross(crossing()) == verdict
+    assert injector.cross(crossing()) == fault_effect
 
 
 @within(run)
@@ -570,15 +575,15 @@ async def test_damage_is_drawn_anew_for_each_message(
 @within(run)
 async def test_a_copy_is_not_copied_again(env: VirtualEnvironment, injector: Injector, /) -> None:
     injector.arm(rule(action=Duplicate()))
-    copy = msgspec.structs.replace(crossing(), is_copy=True)
-    assert injector.cross(copy) is None
+    copied_crossing = msgspec.structs.replace(crossing(), is_copy=True)
+    assert injector.cross(copied_crossing) is None
 
 
 @within(run)
 async def test_reordering_lets_the_next_ones_pass_first(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    state = injector.arm(rule(action=Reorder(behind=2)))
+    armed_rule = injector.arm(rule(action=Reorder(behind=2)))
     order: list[int] = []
     for crossing_number in range(1, 7):
         answer = injector.cross(crossing(crossing_number))
@@ -586,17 +591,17 @@ async def test_reordering_lets_the_next_ones_pass_first(
             order.append(crossing_number)
             continue
 
-        async def late(late_number: int, answer: Awaitable[FaultEffect]) -> None:
-            await answer
+        async def late(late_number: int, answer_awaitable: Awaitable[FaultEffect]) -> None:
+            await answer_awaitable
             order.append(late_number)
 
         assert not isinstance(answer, FaultEffect)
         env.tasks.spawn(late(crossing_number, answer), name="late")
         await asyncio.sleep(0)
-        assert len(state.held_crossings) == 1
+        assert len(armed_rule.held_crossings) == 1
     await asyncio.sleep(0.1)
     assert order == [2, 3, 1, 5, 6, 4]
-    assert (state.matched, state.struck, state.released) == (6, 2, 2)
+    assert (armed_rule.matched, armed_rule.struck, armed_rule.released) == (6, 2, 2)
 
 
 @within(run)
@@ -604,11 +609,11 @@ async def test_a_reordered_crossing_keeps_its_rule_alive_and_can_be_released(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     injector.arm(rule(action=Reorder(), limit=1))
-    held_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
+    held_crossing_task = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
     await asyncio.sleep(0)
     assert injector.is_armed, "it has to see the next one pass"
     assert injector.release("f") == 1
-    assert await held_crossing == PASS
+    assert await held_crossing_task == PASS
     assert not injector.is_armed
 
 
@@ -657,18 +662,22 @@ async def test_it_says_how_much_its_rules_want_to_know(
     ]
     injector.arm(rule("by-id", Pass(), transactional_id="tx", limit=1))
     assert injector.needed_part(point, 0) is MessagePart.BODY
-    first_crossing = asyncio.get_running_loop().create_task(_await_it(injector.cross(crossing())))
+    first_crossing_task = asyncio.get_running_loop().create_task(
+        _await_it(injector.cross(crossing()))
+    )
     assert injector.needed_part(point, 0) is MessagePart.HEADER, (
         "a rule that is spent asks for nothing"
     )
     injector.disarm_all()
     injector.arm(rule("line", Stall()))
-    second_crossing = asyncio.get_running_loop().create_task(_await_it(injector.cross(crossing())))
+    second_crossing_task = asyncio.get_running_loop().create_task(
+        _await_it(injector.cross(crossing()))
+    )
     assert injector.needed_part(FaultPoint.CLIENT_RESPONSE, 1) is MessagePart.HEADER, (
         "a line stands still"
     )
     injector.disarm_all()
-    await asyncio.gather(first_crossing, second_crossing)
+    await asyncio.gather(first_crossing_task, second_crossing_task)
 
 
 async def _await_it(answer: Any) -> None:
@@ -677,15 +686,15 @@ async def _await_it(answer: Any) -> None:
 
 def test_how_an_answer_is_rewritten_is_in_the_verdict() -> None:
     async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        action = Rewrite(field="committed_offset", how=RewriteHow.ADD, value=5)
+        rewrite = Rewrite(field="committed_offset", how=RewriteHow.ADD, value=5)
         rewriting_rule = FaultRule(
-            id="off", point=FaultPoint.CLIENT_RESPONSE, api="OffsetFetch", action=action
+            id="off", point=FaultPoint.CLIENT_RESPONSE, api="OffsetFetch", action=rewrite
         )
         injector.arm(rewriting_rule)
         crossed = crossing(point=FaultPoint.CLIENT_RESPONSE, api_key=9)
         rewriting = Rewriting(field="committed_offset", how=RewriteHow.ADD, value=5)
-        verdict = FaultEffect(outcome=SubmitOutcome.REWRITE, rewriting=rewriting)
-        assert injector.cross(crossed) == verdict
+        fault_effect = FaultEffect(outcome=SubmitOutcome.REWRITE, rewriting=rewriting)
+        assert injector.cross(crossed) == fault_effect
 
     run(main)
 
@@ -695,12 +704,14 @@ async def test_the_trace_tells_whose_message_was_struck(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     injector.arm(rule(action=Pass(), point=FaultPoint.CLIENT_REQUEST))
-    t0 = TopicPartition("t", 0)
-    marker = Subject(producer_id=7, partitions=(t0,), committed=True)
+    first_partition = TopicPartition("t", 0)
+    marker = Subject(producer_id=7, partitions=(first_partition,), committed=True)
     for subject in (
         Subject(transactional_id="app", producer_id=7),
-        msgspec.structs.replace(marker, other_subjects=(Subject(producer_id=8, partitions=(t0,)),)),
-        Subject(partitions=(t0,)),
+        msgspec.structs.replace(
+            marker, other_subjects=(Subject(producer_id=8, partitions=(first_partition,)),)
+        ),
+        Subject(partitions=(first_partition,)),
     ):
         injector.cross(msgspec.structs.replace(crossing(), subject=subject))
     event_fields = [event.d for event in env.tracer.events() if event.k == "fault.hit"]

@@ -50,11 +50,11 @@ async def printed_table(capsys: Captured, bootstrap: str, *args: str, status: in
     """The table that the tool prints; it runs in a thread, as it has a loop of its own."""
     arguments = ["txns", "--bootstrap-server", bootstrap, *args]
     code = await asyncio.to_thread(main, arguments)
-    out, err = capsys.readouterr()
-    assert code == status, err
-    header, *rows = [[cell.strip() for cell in line.split("\t")] for line in out.splitlines()] or [
-        []
-    ]
+    output, error_output = capsys.readouterr()
+    assert code == status, error_output
+    header, *rows = [
+        [cell_text.strip() for cell_text in line.split("\t")] for line in output.splitlines()
+    ] or [[]]
     return [dict(zip(header, row, strict=True)) for row in rows]
 
 
@@ -178,11 +178,11 @@ async def test_an_abort_names_a_start_offset_alone(
                         OpenSince(partition=ORDERS_0, start_offset=offset)
                     )
                 else:
-                    with pytest.raises(ClientError, match="Could not find any open") as refusal:
+                    with pytest.raises(ClientError, match="Could not find any open") as error_info:
                         await admin.abort_transaction(
                             OpenSince(partition=ORDERS_0, start_offset=offset)
                         )
-                    assert refusal.value.error is ErrorCode.invalid_txn_state
+                    assert error_info.value.error is ErrorCode.invalid_txn_state
             (producers,) = (await admin.describe_producers((ORDERS_0,))).values()
             assert not isinstance(producers, ClientError)
             assert [producer.txn_start_offset for producer in producers] == [None]
@@ -233,9 +233,14 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
     async with kip_text_cluster(
         brokers=3, transaction_two_phase_commit_enable=True, unstable_api_versions_enable=True
     ) as cluster:
-        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
+        shipped_client, text = (
+            NamedListenerClient(cluster, SHIPPED),
+            NamedListenerClient(cluster, TEXT),
+        )
         written = await _open_prepared(text)
-        assert (await _init(shipped, keeps_prepared=True)).error_code is E.unsupported_version
+        assert (
+            await _init(shipped_client, keeps_prepared=True)
+        ).error_code is E.unsupported_version
         assert (await text.describe("t")).transaction_state == "Ongoing"
         init_answer = await _init(text, keeps_prepared=True)
         assert init_answer.error_code is E.none
@@ -292,16 +297,16 @@ async def test_the_tools_tell_it_from_what_hangs(
             return (code, *capsys.readouterr())
 
         partition_options = ("--topic", "orders", "--partition", "0")
-        code, out, err = await run_tool("why", "orders-0")
-        assert "waits for its external coordinator" in out, (code, err)
-        assert "It does not hang" in out
-        assert "aborts it, even if it was decided to commit" in out
+        code, output, error_output = await run_tool("why", "orders-0")
+        assert "waits for its external coordinator" in output, (code, error_output)
+        assert "It does not hang" in output
+        assert "aborts it, even if it was decided to commit" in output
         # Its record is stamped years ago: leaders, who do not know of two-phase commit, count it.
         assert count_late_transactions(cluster) == 1
-        code, out, _ = await run_tool("find-hanging", *partition_options[:2])
-        assert (code, len(out.splitlines())) == (0, 1), out
-        code, out, _ = await run_tool("find-hanging", "--all")
-        assert code == 0, out  # 3 where something hangs
+        code, output, _ = await run_tool("find-hanging", *partition_options[:2])
+        assert (code, len(output.splitlines())) == (0, 1), output
+        code, output, _ = await run_tool("find-hanging", "--all")
+        assert code == 0, output  # 3 where something hangs
         aborts = (
             "abort",
             *partition_options,
@@ -310,13 +315,15 @@ async def test_the_tools_tell_it_from_what_hangs(
             "--audit-file",
             str(tmp_path / "audit"),
         )
-        code, _, err = await run_tool(*aborts)
+        code, _, error_output = await run_tool(*aborts)
         assert code != 0
-        assert "It may be prepared" in err
+        assert "It may be prepared" in error_output
         assert (await client.describe("t")).transaction_state == "Ongoing"
-        code, _, err = await run_tool("forceTerminateTransaction", "--transactionalId", "t")
+        code, _, error_output = await run_tool(
+            "forceTerminateTransaction", "--transactionalId", "t"
+        )
         assert code == 0
-        assert "may have been prepared" in err
+        assert "may have been prepared" in error_output
         await client.wait_for_state("t", "Empty")  # it was aborted, and a new session begins
 
 
@@ -328,9 +335,9 @@ CLIENT_P0 = TopicPartition("orders", 0)
 
 async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
     async with kip_text_cluster() as cluster:
-        by_text = NamedListenerClient(cluster, TEXT)
-        producer_id, epoch = await by_text.open_transaction("t")
-        start = (await by_text.active_producer(producer_id)).current_txn_start_offset
+        client_by_text = NamedListenerClient(cluster, TEXT)
+        producer_id, epoch = await client_by_text.open_transaction("t")
+        start = (await client_by_text.active_producer(producer_id)).current_txn_start_offset
         assert cluster.kip_text_bootstrap is not None
         async with Cluster(cluster.kip_text_bootstrap) as client:
             admin = Admin(client)
@@ -338,18 +345,18 @@ async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
                 (epoch, start + 1, ErrorCode.invalid_txn_state),
                 (epoch + 1, start, ErrorCode.invalid_producer_epoch),
             ):
-                with pytest.raises(ClientError) as refusal:
+                with pytest.raises(ClientError) as error_info:
                     await admin.abort_named_transaction(
                         CLIENT_P0,
                         producer_id=producer_id,
                         producer_epoch=wrong_epoch,
                         start_offset=wrong_start,
                     )
-                assert refusal.value.error is error
+                assert error_info.value.error is error
             await admin.abort_named_transaction(
                 CLIENT_P0, producer_id=producer_id, producer_epoch=epoch, start_offset=start
             )
-        assert (await by_text.active_producer(producer_id)).current_txn_start_offset == -1
+        assert (await client_by_text.active_producer(producer_id)).current_txn_start_offset == -1
 
 
 async def test_the_time_of_the_last_update_is_told_at_one_listener() -> None:

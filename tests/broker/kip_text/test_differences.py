@@ -178,11 +178,16 @@ async def _marker_error(
 @shows("664-markers")
 async def test_an_operator_may_name_the_transaction_that_is_to_be_aborted() -> None:
     async with kip_text_cluster() as cluster:
-        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
+        shipped_client, text = (
+            NamedListenerClient(cluster, SHIPPED),
+            NamedListenerClient(cluster, TEXT),
+        )
         producer_id, epoch = await text.open_transaction("t")
         start = (await text.active_producer(producer_id)).current_txn_start_offset
         # A coordinator has been here: epoch -1 is behind it.
-        await _marker_error(shipped, 1, **_markers((producer_id, epoch), coordinator_epoch=7))
+        await _marker_error(
+            shipped_client, 1, **_markers((producer_id, epoch), coordinator_epoch=7)
+        )
         await text.add("t", (producer_id, epoch))
         assert await text.produce(10, "t", (producer_id, epoch), sequence=1) is E.none
         start = (await text.active_producer(producer_id)).current_txn_start_offset
@@ -190,7 +195,9 @@ async def test_an_operator_may_name_the_transaction_that_is_to_be_aborted() -> N
         def operator(*, epoch: int = epoch, start: int = start) -> dict[str, Any]:
             return _markers((producer_id, epoch), coordinator_epoch=-1, start=start)
 
-        assert await _marker_error(shipped, 1, **operator()) is E.transaction_coordinator_fenced
+        assert (
+            await _marker_error(shipped_client, 1, **operator()) is E.transaction_coordinator_fenced
+        )
         assert await _marker_error(text, 1, **operator(start=start + 1)) is E.invalid_txn_state
         assert await _marker_error(text, 1, **operator(epoch=epoch + 1)) is E.invalid_producer_epoch
         # Without a start the shipped rules hold there too.
@@ -219,21 +226,21 @@ async def test_shipped_markers_take_a_higher_epoch_and_ask_for_no_transaction() 
 @shows("664-authorization")
 @pytest.mark.parametrize("listener", BOTH)
 @pytest.mark.parametrize(
-    "right", [AclOperation.ALTER, AclOperation.CLUSTER_ACTION, AclOperation.DESCRIBE]
+    "operation", [AclOperation.ALTER, AclOperation.CLUSTER_ACTION, AclOperation.DESCRIBE]
 )
 async def test_only_who_acts_as_a_broker_may_write_markers_by_the_text(
-    listener: str, right: AclOperation
+    listener: str, operation: AclOperation
 ) -> None:
-    granted = AclBinding(
+    granted_binding = AclBinding(
         resource_type=ResourceType.CLUSTER,
         name=CLUSTER_NAME,
         pattern=PatternType.LITERAL,
         principal=ANONYMOUS,
         host=WILDCARD,
-        operation=right,
+        operation=operation,
         permission=Permission.ALLOW,
     )
-    security = SecurityOptions(has_authorizer=True, acls=(granted,))
+    security = SecurityOptions(has_authorizer=True, acls=(granted_binding,))
     async with kip_text_cluster(security=security) as cluster:
         error = await _marker_error(
             NamedListenerClient(cluster, listener), 1, **_markers((7, 0), coordinator_epoch=0)
@@ -242,7 +249,7 @@ async def test_only_who_acts_as_a_broker_may_write_markers_by_the_text(
         SHIPPED: (AclOperation.ALTER, AclOperation.CLUSTER_ACTION),
         TEXT: (AclOperation.CLUSTER_ACTION,),
     }
-    assert error is (E.none if right in enough[listener] else E.cluster_authorization_failed)
+    assert error is (E.none if operation in enough[listener] else E.cluster_authorization_failed)
 
 
 async def test_the_layout_that_was_shipped_ends_the_connection_at_the_other_listener() -> None:
@@ -256,12 +263,15 @@ async def test_the_layout_that_was_shipped_ends_the_connection_at_the_other_list
 @shows("664-start-time")
 async def test_a_finished_transaction_has_no_start_by_the_text() -> None:
     async with kip_text_cluster() as cluster:
-        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
+        shipped_client, text = (
+            NamedListenerClient(cluster, SHIPPED),
+            NamedListenerClient(cluster, TEXT),
+        )
         await text.open_transaction("open")
         await text.run_transaction("over")
-        for client in (shipped, text):
+        for client in (shipped_client, text):
             assert (await client.describe("open")).transaction_start_time is not None
-        assert (await shipped.describe("over")).transaction_start_time is not None
+        assert (await shipped_client.describe("over")).transaction_start_time is not None
         description = await text.describe("over")
         assert (description.transaction_start_time, description.topics) == (None, ())
 
@@ -272,12 +282,15 @@ async def test_a_finished_transaction_has_no_start_by_the_text() -> None:
 @shows("890-end-txn")
 async def test_the_end_returns_the_bumped_identity_in_another_version() -> None:
     async with kip_text_cluster() as cluster:
-        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
-        first_identity = await shipped.open_transaction("a")
-        answer = await shipped.end(4, "a", first_identity, committed=True, read_as=4)
+        shipped_client, text = (
+            NamedListenerClient(cluster, SHIPPED),
+            NamedListenerClient(cluster, TEXT),
+        )
+        first_identity = await shipped_client.open_transaction("a")
+        answer = await shipped_client.end(4, "a", first_identity, committed=True, read_as=4)
         assert answer.error_code is E.none
-        await shipped.wait_for_state("a", "CompleteCommit")
-        assert (await shipped.describe("a")).producer_epoch == first_identity[1]
+        await shipped_client.wait_for_state("a", "CompleteCommit")
+        assert (await shipped_client.describe("a")).producer_epoch == first_identity[1]
 
         second_identity = await text.open_transaction("b")
         answer = await text.end(4, "b", second_identity, committed=True, read_as=5)
@@ -434,7 +447,7 @@ async def test_the_previous_id_is_logged_only_around_the_end_by_the_text(
 async def _logged_transitions(
     client: NamedListenerClient, transactional_id: str
 ) -> list[TxnTransition]:
-    home = client.home(transactional_id)
+    home_partition = client.home(transactional_id)
     answer = await client.ask(
         "Fetch",
         12,
@@ -444,10 +457,10 @@ async def _logged_transitions(
         session_epoch=-1,
         topics=[
             {
-                "topic": home.topic,
+                "topic": home_partition.topic,
                 "partitions": [
                     {
-                        "partition": home.partition,
+                        "partition": home_partition.partition,
                         "current_leader_epoch": -1,
                         "fetch_offset": 0,
                         "last_fetched_epoch": -1,
@@ -501,8 +514,10 @@ async def test_a_transaction_that_is_still_ending_makes_produce_wait(listener: s
         )
         version = END_TXN_V2[listener]
         await client.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
-        concurrent = E.concurrent_transactions if listener == SHIPPED else E.not_enough_replicas
-        assert await client.produce(12, "t", (producer_id, epoch + 1)) is concurrent
+        concurrent_error = (
+            E.concurrent_transactions if listener == SHIPPED else E.not_enough_replicas
+        )
+        assert await client.produce(12, "t", (producer_id, epoch + 1)) is concurrent_error
         assert await client.produce(10, "t", (producer_id, epoch + 1)) is E.not_enough_replicas
         cluster.injector.disarm("markers")
 
@@ -608,24 +623,30 @@ async def _listed_ids(client: NamedListenerClient, version: int, **filters: Any)
 @shows("994-duration")
 async def test_a_duration_lets_through_what_is_running_by_the_text() -> None:
     async with kip_text_cluster(transaction_max_timeout_ms=10 * HOUR_MS) as cluster:
-        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
+        shipped_client, text = (
+            NamedListenerClient(cluster, SHIPPED),
+            NamedListenerClient(cluster, TEXT),
+        )
         await text.producer("empty")
         await text.run_transaction("over")
         await text.open_transaction("open")
         all_ids = {"empty", "over", "open"}
         for duration_ms in (-1, 0):
             assert await _listed_ids(text, 1, duration_filter=duration_ms) == all_ids
-        assert await _listed_ids(shipped, 1, duration_filter=-1) == all_ids
+        assert await _listed_ids(shipped_client, 1, duration_filter=-1) == all_ids
         assert await _listed_ids(text, 1, duration_filter=HOUR_MS) == set()
-        assert await _listed_ids(shipped, 1, duration_filter=HOUR_MS) == {"empty"}
-        assert "over" in await _listed_ids(shipped, 1, duration_filter=1)
+        assert await _listed_ids(shipped_client, 1, duration_filter=HOUR_MS) == {"empty"}
+        assert "over" in await _listed_ids(shipped_client, 1, duration_filter=1)
         assert await _listed_ids(text, 1, duration_filter=1) == {"open"}
 
 
 @shows("994-last-update")
 async def test_only_the_text_tells_the_time_of_the_last_update() -> None:
     async with kip_text_cluster() as cluster:
-        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
+        shipped_client, text = (
+            NamedListenerClient(cluster, SHIPPED),
+            NamedListenerClient(cluster, TEXT),
+        )
         await text.run_transaction("over")
         description = await text.describe("over", 1)
         assert description.error_code is E.none
@@ -634,7 +655,9 @@ async def test_only_the_text_tells_the_time_of_the_last_update() -> None:
         (state,) = unknown_answer.transaction_states
         assert state.error_code is E.transactional_id_not_found
         assert state.transaction_last_update_time is None
-        refusal_answer = await shipped.ask("DescribeTransactions", 1, transactional_ids=["over"])
+        refusal_answer = await shipped_client.ask(
+            "DescribeTransactions", 1, transactional_ids=["over"]
+        )
         assert refusal_answer is None
 
 

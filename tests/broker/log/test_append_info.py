@@ -35,13 +35,13 @@ def entry(
     epoch: int = 3,
     *,
     last_sequence: int | None = None,
-    open_since: int = -1,
+    open_since_ms: int = -1,
     coordinator_epoch: int = -1,
 ) -> ProducerEntry:
     producer_entry = ProducerEntry(7)
     producer_entry.producer_epoch = epoch
     producer_entry.coordinator_epoch = coordinator_epoch
-    producer_entry.txn_first_offset = open_since
+    producer_entry.txn_first_offset = open_since_ms
     if last_sequence is not None:
         producer_entry.batches = (
             BatchMetadata(last_sequence=last_sequence, last_offset=10, offset_delta=0, timestamp=1),
@@ -63,14 +63,14 @@ def verification_entry(lowest: int = 0, *, is_tv2: bool = False) -> Verification
         (entry(3), 3, True, None),
         (entry(3), 3, False, WRONG_STATE),
         # The transaction is open: nobody had to be asked.
-        (entry(3, open_since=5), 3, False, None),
+        (entry(3, open_since_ms=5), 3, False, None),
         # Another epoch's transaction is open: that says nothing about this one.
-        (entry(3, open_since=5), 4, False, WRONG_STATE),
-        (entry(3, open_since=5), 4, True, None),
+        (entry(3, open_since_ms=5), 4, False, WRONG_STATE),
+        (entry(3, open_since_ms=5), 4, True, None),
         # KAFKA-19690: fenced comes before unverified, and even a valid guard does not help.
         (entry(3), 2, False, STALE),
         (entry(3), 2, True, STALE),
-        (entry(3, open_since=5), 2, False, STALE),
+        (entry(3, open_since_ms=5), 2, False, STALE),
     ],
 )
 def test_gate(
@@ -188,7 +188,7 @@ def test_gate(
         ("D5 not for coordinators", entry(3, last_sequence=9), None, 3, -1, True, False, None),
         (
             "D6 outside",
-            entry(3, last_sequence=9, open_since=5),
+            entry(3, last_sequence=9, open_since_ms=5),
             None,
             3,
             10,
@@ -196,10 +196,10 @@ def test_gate(
             True,
             WRONG_STATE,
         ),
-        ("D6 inside", entry(3, last_sequence=9, open_since=5), None, 3, 10, True, True, None),
+        ("D6 inside", entry(3, last_sequence=9, open_since_ms=5), None, 3, 10, True, True, None),
         (
             "D5 before D6",
-            entry(3, last_sequence=9, open_since=5),
+            entry(3, last_sequence=9, open_since_ms=5),
             None,
             3,
             12,
@@ -209,7 +209,7 @@ def test_gate(
         ),
         (
             "joins the ghost",
-            entry(3, last_sequence=9, open_since=5),
+            entry(3, last_sequence=9, open_since_ms=5),
             verification_entry(0),
             4,
             0,
@@ -242,21 +242,21 @@ def test_data(
 
 
 @pytest.mark.parametrize(
-    ("row", "producer_entry", "epoch", "coordinator_epoch", "tv", "error"),
+    ("row", "producer_entry", "epoch", "coordinator_epoch", "transaction_version", "error"),
     [
         ("unknown producer", None, 2, 0, 0, None),
         ("unknown producer, v2", None, 2, 0, 2, None),
         ("unknown producer, -1", None, 2, -1, 0, None),
         ("M1 lower", entry(3), 2, 0, 0, STALE),
-        ("M1 lower, v1", entry(3, open_since=5), 2, 0, 1, STALE),
-        ("M1 equal", entry(3, open_since=5), 3, 0, 1, None),
-        ("M1 higher", entry(3, open_since=5), 4, 0, 0, None),
-        ("M2 lower", entry(3, open_since=5), 2, 0, 2, STALE),
+        ("M1 lower, v1", entry(3, open_since_ms=5), 2, 0, 1, STALE),
+        ("M1 equal", entry(3, open_since_ms=5), 3, 0, 1, None),
+        ("M1 higher", entry(3, open_since_ms=5), 4, 0, 0, None),
+        ("M2 lower", entry(3, open_since_ms=5), 2, 0, 2, STALE),
         ("M3 equal, nothing open", entry(3), 3, 0, 2, None),
-        ("M4 equal, open, exhausted", entry(32767, open_since=5), 32767, 0, 2, None),
-        ("M5 equal, open", entry(3, open_since=5), 3, 0, 2, STALE),
-        ("M5 one below exhausted", entry(32766, open_since=5), 32766, 0, 2, STALE),
-        ("v2 higher", entry(3, open_since=5), 4, 0, 2, None),
+        ("M4 equal, open, exhausted", entry(32767, open_since_ms=5), 32767, 0, 2, None),
+        ("M5 equal, open", entry(3, open_since_ms=5), 3, 0, 2, STALE),
+        ("M5 one below exhausted", entry(32766, open_since_ms=5), 32766, 0, 2, STALE),
+        ("v2 higher", entry(3, open_since_ms=5), 4, 0, 2, None),
         ("M6 lower coordinator", entry(3, coordinator_epoch=4), 3, 3, 0, FENCED),
         ("M6 lower coordinator, v2", entry(3, coordinator_epoch=4), 4, 3, 2, FENCED),
         ("M6 equal coordinator", entry(3, coordinator_epoch=4), 3, 4, 0, None),
@@ -271,14 +271,14 @@ def test_marker(
     producer_entry: ProducerEntry | None,
     epoch: int,
     coordinator_epoch: int,
-    tv: int,
+    transaction_version: int,
     error: int | None,
 ) -> None:
     refusal = check_marker(
         producer_entry,
         producer_epoch=epoch,
         coordinator_epoch=coordinator_epoch,
-        transaction_version=tv,
+        transaction_version=transaction_version,
         release_rules=LATEST_RULES,
     )
     assert (refusal.error if refusal else None) == error, row
@@ -311,7 +311,14 @@ def test_a_refusal_names_what_was_expected_and_found() -> None:
         (entry(3, last_sequence=9), None, 3, 11, False, "producer.next-sequence"),
         (entry(3, last_sequence=9), None, 3, 9, False, "producer.out-of-cache"),
         (entry(3), None, 3, 1, False, "producer.known-from-marker"),
-        (entry(3, last_sequence=9, open_since=5), None, 3, 10, False, "producer.plain-in-open-txn"),
+        (
+            entry(3, last_sequence=9, open_since_ms=5),
+            None,
+            3,
+            10,
+            False,
+            "producer.plain-in-open-txn",
+        ),
     ],
 )
 def test_a_refused_batch_names_its_rule(
@@ -353,60 +360,67 @@ def test_a_batch_that_does_not_pass_the_gate_names_its_rule(
 
 
 @pytest.mark.parametrize(
-    ("entry", "pid", "epoch", "sequence", "is_transactional", "rule"),
+    ("entry", "producer_id", "epoch", "sequence", "is_transactional", "rule"),
     [
         (None, -1, -1, -1, False, "batch.written-fields"),
         (None, 7, 0, 4711, False, "producer.unknown-starts-anywhere"),
         (entry(-1), 7, 3, 5, False, "producer.unknown-starts-anywhere"),
         (entry(3, last_sequence=9), 7, 3, 9, False, "producer.duplicate"),
-        (entry(3, last_sequence=9, open_since=5), 7, 3, 9, True, "producer.duplicate-in-open-txn"),
+        (
+            entry(3, last_sequence=9, open_since_ms=5),
+            7,
+            3,
+            9,
+            True,
+            "producer.duplicate-in-open-txn",
+        ),
         (entry(3, last_sequence=9), 7, 3, 10, False, "producer.next-sequence"),
         (entry(3), 7, 3, 0, False, "producer.next-sequence"),
         (entry(3, last_sequence=SEQUENCE_MAX), 7, 3, 0, False, "producer.sequence-wraps"),
         (entry(3, last_sequence=9), 7, 4, 0, False, "producer.new-epoch"),
         (entry(3, last_sequence=9), 7, 3, 10, True, "producer.txn-opens-at-first-batch"),
-        (entry(3, last_sequence=9, open_since=5), 7, 3, 10, True, "producer.gate-open"),
+        (entry(3, last_sequence=9, open_since_ms=5), 7, 3, 10, True, "producer.gate-open"),
         (None, 7, 0, 0, True, "producer.txn-opens-at-first-batch"),
     ],
 )
 def test_what_explains_a_batch_that_is_taken(
     entry: ProducerEntry | None,
-    pid: int,
+    producer_id: int,
     epoch: int,
     sequence: int,
     is_transactional: bool,
     rule: str,
 ) -> None:
     header = read_batch_header(
-        batch(sequence, pid=pid, epoch=epoch, is_transactional=is_transactional)
+        batch(sequence, producer_id=producer_id, epoch=epoch, is_transactional=is_transactional)
     )
     is_there = entry is not None and entry.find_batch(sequence, header.last_sequence) is not None
     appended = answer(entry, is_duplicate=is_there)
-    state = PartitionProducers()
+    partition_producers = PartitionProducers()
     if entry is not None:
-        state.by_id[pid] = replace(entry, producer_id=pid)
+        partition_producers.by_id[producer_id] = replace(entry, producer_id=producer_id)
     if not is_there:
-        state.apply(replicated_batch_of(header))
-    assert data_rule(header, appended, state.find(pid)) == rule
+        partition_producers.apply(replicated_batch_of(header))
+    assert data_rule(header, appended, partition_producers.find(producer_id)) == rule
 
 
 @pytest.mark.parametrize(
-    ("producer_entry", "epoch", "tv", "rule"),
+    ("producer_entry", "epoch", "transaction_version", "rule"),
     [
         (entry(3), 2, 1, "marker.v1-lower-epoch"),
         (entry(3), 2, 2, "marker.v2-lower-epoch"),
-        (entry(3, open_since=5), 3, 2, "marker.v2-same-epoch"),
+        (entry(3, open_since_ms=5), 3, 2, "marker.v2-same-epoch"),
         (entry(3, coordinator_epoch=4), 3, 0, "marker.coordinator-fenced"),
     ],
 )
 def test_a_refused_marker_names_its_rule(
-    producer_entry: ProducerEntry, epoch: int, tv: int, rule: str
+    producer_entry: ProducerEntry, epoch: int, transaction_version: int, rule: str
 ) -> None:
     refusal = check_marker(
         producer_entry,
         producer_epoch=epoch,
         coordinator_epoch=0,
-        transaction_version=tv,
+        transaction_version=transaction_version,
         release_rules=LATEST_RULES,
     )
     assert refusal is not None
@@ -420,10 +434,10 @@ def test_a_refused_marker_names_its_rule(
         (entry(3), 3, True, "marker.v2-repeated"),
         (entry(3), 4, True, "marker.nothing-open"),
         (entry(3), 3, False, "marker.nothing-open"),
-        (entry(3, open_since=5), 3, False, "marker.v1-same-epoch"),
-        (entry(3, open_since=5), 4, False, "marker.v1-higher-epoch"),
-        (entry(3, open_since=5), 4, True, "marker.v2-higher-epoch"),
-        (entry(32767, open_since=5), 32767, True, "marker.v2-top-epoch"),
+        (entry(3, open_since_ms=5), 3, False, "marker.v1-same-epoch"),
+        (entry(3, open_since_ms=5), 4, False, "marker.v1-higher-epoch"),
+        (entry(3, open_since_ms=5), 4, True, "marker.v2-higher-epoch"),
+        (entry(32767, open_since_ms=5), 32767, True, "marker.v2-top-epoch"),
     ],
 )
 def test_what_explains_a_marker_that_is_written(
@@ -471,16 +485,16 @@ def replicated_batch_of(header: BatchHeader) -> ReplicatedBatch:
         (entry(3, coordinator_epoch=5), -1, 3, -1, FENCED),
         (entry(3), -1, 2, 5, STALE),
         # An operator: this epoch, this transaction, and no question about coordinators.
-        (entry(3, open_since=7, coordinator_epoch=5), 7, 3, -1, None),
-        (entry(3, open_since=7), 7, 2, -1, STALE),
-        (entry(3, open_since=7), 7, 4, -1, STALE),
-        (entry(3, open_since=7), 8, 3, -1, WRONG_STATE),
+        (entry(3, open_since_ms=7, coordinator_epoch=5), 7, 3, -1, None),
+        (entry(3, open_since_ms=7), 7, 2, -1, STALE),
+        (entry(3, open_since_ms=7), 7, 4, -1, STALE),
+        (entry(3, open_since_ms=7), 8, 3, -1, WRONG_STATE),
         (entry(3), 7, 3, -1, WRONG_STATE),
         (None, 7, 3, -1, WRONG_STATE),
         # A coordinator that says since when: both rules.
-        (entry(3, open_since=7, coordinator_epoch=5), 7, 3, 5, None),
-        (entry(3, open_since=7, coordinator_epoch=5), 7, 3, 4, FENCED),
-        (entry(3, open_since=7, coordinator_epoch=5), 6, 3, 5, WRONG_STATE),
+        (entry(3, open_since_ms=7, coordinator_epoch=5), 7, 3, 5, None),
+        (entry(3, open_since_ms=7, coordinator_epoch=5), 7, 3, 4, FENCED),
+        (entry(3, open_since_ms=7, coordinator_epoch=5), 6, 3, 5, WRONG_STATE),
         (None, 7, 3, 5, WRONG_STATE),
     ],
 )
@@ -504,14 +518,14 @@ def test_a_marker_that_names_the_transaction(
 def start(
     verification: VerificationEntries,
     *,
-    pid: int = 7,
+    producer_id: int = 7,
     epoch: int = 0,
     sequence: int = 0,
     is_tv2: bool = False,
     now_ms: int = 0,
 ) -> int:
     return verification.start(
-        producer_id=pid,
+        producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=sequence,
         supports_epoch_bump=is_tv2,
@@ -520,15 +534,15 @@ def start(
 
 
 def has_guard(verification: VerificationEntries, producer_id: int, guard: int) -> bool:
-    pending = verification.find(producer_id)
-    return pending is not None and pending.guard == guard
+    pending_entry = verification.find(producer_id)
+    return pending_entry is not None and pending_entry.guard == guard
 
 
 def test_a_guard_is_never_the_sentinel_and_never_used_twice() -> None:
     verification = VerificationEntries()
-    guards = [start(verification, pid=pid) for pid in range(3)]
+    guards = [start(verification, producer_id=producer_id) for producer_id in range(3)]
     verification.clear()
-    guards += [start(verification, pid=pid) for pid in range(3)]
+    guards += [start(verification, producer_id=producer_id) for producer_id in range(3)]
     assert SENTINEL not in guards
     assert len(set(guards)) == 6
 
@@ -586,9 +600,9 @@ def test_a_marker_of_a_producer_that_waits_for_nothing_changes_nothing() -> None
 
 def test_entries_expire_by_their_own_age() -> None:
     verification = VerificationEntries()
-    start(verification, pid=1, now_ms=0)
-    start(verification, pid=2, now_ms=1)
-    start(verification, pid=1, now_ms=5)  # joining does not make it younger
+    start(verification, producer_id=1, now_ms=0)
+    start(verification, producer_id=2, now_ms=1)
+    start(verification, producer_id=1, now_ms=5)  # joining does not make it younger
     verification.expire(now_ms=10, expiration_ms=10)
     assert verification.find(1) is None
     assert verification.find(2) is not None

@@ -36,14 +36,16 @@ from txnsim.wire.record_walk import WALK_PIECES
 LAG = 1_000
 
 
-def batch_of_pairs(*pairs: tuple[str, str | None], compression: int = 0, stamp: int = NOW) -> bytes:
+def batch_of_pairs(
+    *pairs: tuple[str, str | None], compression: int = 0, timestamp_ms: int = NOW
+) -> bytes:
     """A batch of records with these keys and values, without a producer id."""
     return build_batch(
         [
             Record(key=key.encode(), value=None if record_value is None else record_value.encode())
             for key, record_value in pairs
         ],
-        timestamp_ms=stamp,
+        timestamp_ms=timestamp_ms,
         compression=compression,
     )
 
@@ -68,9 +70,9 @@ class CompactedLog(LogDriver):
     def put(self, *pairs: tuple[str, str | None], compression: int = 0) -> None:
         assert self.append(batch_of_pairs(*pairs, compression=compression)) == 0
 
-    def send(self, sequence: int, *pairs: tuple[str, str | None], pid: int = 7) -> None:
+    def send(self, sequence: int, *pairs: tuple[str, str | None], producer_id: int = 7) -> None:
         """Append a transactional batch."""
-        guard = self.guard(sequence, pid=pid)
+        guard = self.guard(sequence, producer_id=producer_id)
         batch_data = build_batch(
             [
                 Record(
@@ -79,7 +81,7 @@ class CompactedLog(LogDriver):
                 for key, record_value in pairs
             ],
             timestamp_ms=NOW,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=0,
             base_sequence=sequence,
             is_transactional=True,
@@ -93,12 +95,12 @@ class CompactedLog(LogDriver):
         self.log.config = _with_roll_bytes(self.log.config, roll_bytes)
 
     def clean(self, now_ms: int = NOW) -> DirtyPart | None:
-        dirty_range = dirty_part_of(self.log, now_ms)
-        if dirty_range is not None:
-            for _ in clean(self.log, dirty_range, now_ms):
+        dirty_part = dirty_part_of(self.log, now_ms)
+        if dirty_part is not None:
+            for _ in clean(self.log, dirty_part, now_ms):
                 pass
         self.log.check_invariants()
-        return dirty_range
+        return dirty_part
 
     def records(self) -> list[tuple[int, str, str | None]]:
         """The offset, key and value of each record in the log, without markers."""
@@ -141,10 +143,10 @@ def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
     compacted_log.put(*many_records)
     compacted_log.put(*many_records[1:], compression=ZSTD)
     compacted_log.roll()
-    dirty_range = dirty_part_of(compacted_log.log, NOW)
-    assert dirty_range is not None
+    dirty_part = dirty_part_of(compacted_log.log, NOW)
+    assert dirty_part is not None
     parts_done = 0
-    for work in clean(compacted_log.log, dirty_range, NOW):
+    for work in clean(compacted_log.log, dirty_part, NOW):
         if work is not None:
             work.compress_in_advance()
             parts_done += 1
@@ -160,9 +162,9 @@ def test_a_batch_of_many_records_is_gone_through_with_pauses() -> None:
     compacted_log.put(*many_records)
     compacted_log.put(*many_records[1:])
     compacted_log.roll()
-    dirty_range = dirty_part_of(compacted_log.log, NOW)
-    assert dirty_range is not None
-    pauses = [*clean(compacted_log.log, dirty_range, NOW)]
+    dirty_part = dirty_part_of(compacted_log.log, NOW)
+    assert dirty_part is not None
+    pauses = [*clean(compacted_log.log, dirty_part, NOW)]
     assert len(pauses) >= 10, "three for each batch in each pass"
     assert set(pauses) == {None}
     assert [key for _, key, _ in compacted_log.records()] == [
@@ -230,10 +232,10 @@ def test_what_was_cleaned_before_is_cleaned_again_by_new_keys() -> None:
     compacted_log.clean()
     compacted_log.put(("a", "2"))
     compacted_log.roll()
-    dirty_range = compacted_log.clean()
-    assert dirty_range is not None
-    assert (dirty_range.first_dirty_offset, dirty_range.end_offset) == (2, 4)
-    assert dirty_range.clean_bytes > 0
+    dirty_part = compacted_log.clean()
+    assert dirty_part is not None
+    assert (dirty_part.first_dirty_offset, dirty_part.end_offset) == (2, 4)
+    assert dirty_part.clean_bytes > 0
     assert compacted_log.records() == [(1, "b", "1"), (3, "a", "2")]
     assert compacted_log.clean() is None, "nothing has come since"
 
@@ -244,10 +246,10 @@ def test_what_is_behind_the_round_is_left_in_the_same_segment_too() -> None:
     compacted_log.put(("a", "1"), ("a", "2"))
     compacted_log.put(("a", "3"))
     compacted_log.roll()
-    dirty_range = DirtyPart(
+    dirty_part = DirtyPart(
         first_dirty_offset=0, end_offset=2, clean_bytes=0, dirty_bytes=1, is_overdue=False
     )
-    list(clean(compacted_log.log, dirty_range, NOW))
+    list(clean(compacted_log.log, dirty_part, NOW))
     assert [offset for offset, _, _ in compacted_log.records()] == [2]
 
 
@@ -295,11 +297,11 @@ def a_batch_that_goes(*, rounds_leave_no_mark: bool) -> CompactedLog:
     """
     compacted_log = CompactedLog()
     rules = msgspec.structs.replace(LATEST_RULES, rounds_leave_no_mark=rounds_leave_no_mark)
-    compacted = msgspec.structs.replace(compacted_log.log.config, rules=rules)
+    compacted_config = msgspec.structs.replace(compacted_log.log.config, rules=rules)
     compacted_log.put(("a", "1"))
     compacted_log.log.config = LogConfig(rules=rules)
     assert compacted_log.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
-    compacted_log.log.config = compacted
+    compacted_log.log.config = compacted_config
     return compacted_log
 
 
@@ -376,7 +378,7 @@ def test_aborted_records_go_and_their_marker_outlives_them() -> None:
         (3, 1, "data"),
         (4, 1, "data"),
     ]
-    assert [entry.last_offset for entry in compacted_log.log.snapshot().aborted] == [2]
+    assert [aborted_txn.last_offset for aborted_txn in compacted_log.log.snapshot().aborted] == [2]
     assert consume(compacted_log.log)[0] == b"1"
 
 
@@ -389,7 +391,7 @@ def test_a_marker_goes_once_its_transaction_is_empty_and_its_time_is_over() -> N
     compacted_log.roll()
     compacted_log.clean()
     assert compacted_log.shape()[:3] == [(1, 1, "marker"), (2, 1, "data"), (3, 1, "marker")]
-    assert [entry.last_offset for entry in compacted_log.log.snapshot().aborted] == [1]
+    assert [aborted_txn.last_offset for aborted_txn in compacted_log.log.snapshot().aborted] == [1]
     compacted_log.put(("b", "1"))
     compacted_log.roll()
     compacted_log.clean()
@@ -450,13 +452,13 @@ def test_of_a_producers_markers_only_the_newest_epochs_stays() -> None:
 
 def epoch_of_copy(compacted_log: CompactedLog) -> int:
     """The producer's epoch as a replica knows it that has copied the log."""
-    copy = replayed_log(
+    copied_log = replayed_log(
         compacted_log.log.batches(),
         topic_partition=compacted_log.log.topic_partition,
         config=compacted_log.log.config,
         leader_epoch=0,
     )
-    entry = copy.producers.state.find(7)
+    entry = copied_log.producers.state.find(7)
     assert entry is not None
     return entry.producer_epoch
 
@@ -484,9 +486,9 @@ def test_an_open_transaction_ends_the_round_before_its_segment() -> None:
     compacted_log.send(0, ("b", "open"))
     compacted_log.put(("a", "3"))
     compacted_log.roll()
-    dirty_range = compacted_log.clean()
-    assert dirty_range is not None
-    assert dirty_range.end_offset == 3
+    dirty_part = compacted_log.clean()
+    assert dirty_part is not None
+    assert dirty_part.end_offset == 3
     assert compacted_log.records() == [(2, "a", "2"), (4, "b", "open"), (5, "a", "3")]
 
 
@@ -538,8 +540,8 @@ def test_a_log_is_cleaned_when_enough_of_it_is_dirty(ratio: float, is_due: bool)
     compacted_log.put(("b", "1"))
     compacted_log.roll()
     compacted_log.log.config = CompactedLog(ratio=ratio).log.config
-    dirty_range = compacted_log.clean()
-    assert (dirty_range is not None) == is_due
+    dirty_part = compacted_log.clean()
+    assert (dirty_part is not None) == is_due
 
 
 def test_a_log_is_cleaned_when_something_has_waited_too_long() -> None:
@@ -547,10 +549,10 @@ def test_a_log_is_cleaned_when_something_has_waited_too_long() -> None:
     compacted_log.put(("a", "1"))
     compacted_log.roll()
     assert compacted_log.clean(NOW + 100) is None
-    dirty_range = compacted_log.clean(NOW + 101)
-    assert dirty_range is not None
-    assert dirty_range.is_overdue
-    assert dirty_range.ratio == 1.0
+    dirty_part = compacted_log.clean(NOW + 101)
+    assert dirty_part is not None
+    assert dirty_part.is_overdue
+    assert dirty_part.ratio == 1.0
 
 
 def test_records_are_left_alone_while_they_are_young() -> None:
@@ -558,14 +560,14 @@ def test_records_are_left_alone_while_they_are_young() -> None:
     compacted_log.put(("a", "1"))
     compacted_log.roll()
     compacted_log.log.config = CompactedLog(min_lag=100).log.config
-    compacted_log.append(batch_of_pairs(("a", "2"), stamp=NOW + 50))
+    compacted_log.append(batch_of_pairs(("a", "2"), timestamp_ms=NOW + 50))
     compacted_log.roll()
     assert first_uncleanable_offset(compacted_log.log, NOW + 99) == 0
     assert compacted_log.clean(NOW + 99) is None
     assert first_uncleanable_offset(compacted_log.log, NOW + 149) == 1
-    dirty_range = compacted_log.clean(NOW + 149)
-    assert dirty_range is not None
-    assert dirty_range.end_offset == 1
+    dirty_part = compacted_log.clean(NOW + 149)
+    assert dirty_part is not None
+    assert dirty_part.end_offset == 1
     assert compacted_log.clean(NOW + 150) is not None
     assert [record_entry[1] for record_entry in compacted_log.records()] == ["a"]
 
@@ -575,9 +577,9 @@ def test_a_mark_outside_of_the_log_is_not_believed() -> None:
     compacted_log.put(("a", "1"), ("a", "2"))
     compacted_log.roll()
     compacted_log.log.local.cleaned_until = 99
-    dirty_range = dirty_part_of(compacted_log.log, NOW)
-    assert dirty_range is not None
-    assert dirty_range.first_dirty_offset == 0
+    dirty_part = dirty_part_of(compacted_log.log, NOW)
+    assert dirty_part is not None
+    assert dirty_part.first_dirty_offset == 0
     assert (
         DirtyPart(
             first_dirty_offset=0, end_offset=0, clean_bytes=0, dirty_bytes=0, is_overdue=True
@@ -639,9 +641,9 @@ def test_a_round_pauses_and_ends_where_the_log_is_cut_off(
         compacted_log.put(("a", str(number)))
         compacted_log.put(("b", str(number)))
     compacted_log.roll()
-    dirty_range = dirty_part_of(compacted_log.log, NOW)
-    assert dirty_range is not None
-    steps = clean(compacted_log.log, dirty_range, NOW)
+    dirty_part = dirty_part_of(compacted_log.log, NOW)
+    assert dirty_part is not None
+    steps = clean(compacted_log.log, dirty_part, NOW)
     for _ in range(pause_count):
         next(steps)
     records_before = compacted_log.records()
@@ -660,9 +662,9 @@ def test_a_round_that_finds_its_segments_gone_changes_nothing(
     compacted_log.put(("a", "1"))
     compacted_log.put(("a", "2"))
     compacted_log.roll()
-    dirty_range = dirty_part_of(compacted_log.log, NOW)
-    assert dirty_range is not None
-    steps = clean(compacted_log.log, dirty_range, NOW)
+    dirty_part = dirty_part_of(compacted_log.log, NOW)
+    assert dirty_part is not None
+    steps = clean(compacted_log.log, dirty_part, NOW)
     for _ in range(3):
         next(steps)
     compacted_log.log.delete_records_before(2)
@@ -673,10 +675,10 @@ def test_a_round_that_finds_its_segments_gone_changes_nothing(
 
 def test_a_round_over_nothing_notes_how_far_it_has_come() -> None:
     compacted_log = CompactedLog()
-    empty_range = DirtyPart(
+    empty_part = DirtyPart(
         first_dirty_offset=0, end_offset=0, clean_bytes=0, dirty_bytes=0, is_overdue=True
     )
-    assert list(clean(compacted_log.log, empty_range, NOW)) == []
+    assert list(clean(compacted_log.log, empty_part, NOW)) == []
     assert compacted_log.log.local.cleaned_until == 0
 
 
@@ -691,23 +693,23 @@ def two_producers(rules: Rules = LATEST_RULES) -> CompactedLog:
     compacted_log.log.config = msgspec.structs.replace(
         compacted_log.log.config, cleaner_keys_max=2, rules=rules
     )
-    compacted_log.send(0, ("a", "1"), ("b", "1"), pid=1)  # 0, 1
-    compacted_log.end(committed=True, pid=1)  # 2
-    compacted_log.send(2, ("a", "aborted"), pid=1)  # 3
-    compacted_log.end(committed=False, pid=1)  # 4
-    compacted_log.send(0, ("c", "1"), ("d", "1"), pid=2)  # 5, 6
-    compacted_log.end(committed=True, pid=2)  # 7
-    compacted_log.send(2, ("c", "aborted"), pid=2)  # 8
-    compacted_log.end(committed=False, pid=2)  # 9
+    compacted_log.send(0, ("a", "1"), ("b", "1"), producer_id=1)  # 0, 1
+    compacted_log.end(committed=True, producer_id=1)  # 2
+    compacted_log.send(2, ("a", "aborted"), producer_id=1)  # 3
+    compacted_log.end(committed=False, producer_id=1)  # 4
+    compacted_log.send(0, ("c", "1"), ("d", "1"), producer_id=2)  # 5, 6
+    compacted_log.end(committed=True, producer_id=2)  # 7
+    compacted_log.send(2, ("c", "aborted"), producer_id=2)  # 8
+    compacted_log.end(committed=False, producer_id=2)  # 9
     compacted_log.roll()  # 10
     return compacted_log
 
 
 def test_a_round_ends_at_the_first_key_that_it_has_no_room_for() -> None:
     compacted_log = two_producers()
-    dirty_range = compacted_log.clean()
-    assert dirty_range is not None
-    assert dirty_range.end_offset == 10
+    dirty_part = compacted_log.clean()
+    assert dirty_part is not None
+    assert dirty_part.end_offset == 10
     assert compacted_log.log.local.cleaned_until == 5
     assert compacted_log.records() == [(0, "a", "1"), (1, "b", "1"), (5, "c", "1"), (6, "d", "1")]
 
@@ -727,9 +729,9 @@ def test_a_segment_cleaned_in_part_keeps_all_its_aborted_transactions() -> None:
 
 def test_before_kafka_13727_a_segment_cleaned_in_part_forgot_them() -> None:
     compacted_log = two_producers(Rules(half_cleaned_segments_are_indexed=False))
-    dirty_range = dirty_part_of(compacted_log.log, NOW)
-    assert dirty_range is not None
-    for _ in clean(compacted_log.log, dirty_range, NOW):
+    dirty_part = dirty_part_of(compacted_log.log, NOW)
+    assert dirty_part is not None
+    for _ in clean(compacted_log.log, dirty_part, NOW):
         pass
     assert [
         (aborted_txn.producer_id, aborted_txn.last_offset)
@@ -753,8 +755,8 @@ def test_room_for_one_key_more_is_enough_where_a_key_comes_again() -> None:
     assert compacted_log.records() == [(2, "a", "2")]
 
 
-def data(offset: int, *, pid: int = 7, is_transactional: bool = True) -> BatchHeader:
-    header = read_batch_header(batch(0, pid=pid, is_transactional=is_transactional))
+def data(offset: int, *, producer_id: int = 7, is_transactional: bool = True) -> BatchHeader:
+    header = read_batch_header(batch(0, producer_id=producer_id, is_transactional=is_transactional))
     fields = {field_name: getattr(header, field_name) for field_name in header.__struct_fields__}
     return BatchHeader(**{**fields, "base_offset": offset})
 
@@ -763,9 +765,9 @@ def marker(kind: int) -> ControlRecord:
     return ControlRecord(type=kind, version=0, coordinator_epoch=0)
 
 
-def aborted_txn(first_offset: int, last_offset: int, *, pid: int = 7) -> AbortedTxn:
+def aborted_txn(first_offset: int, last_offset: int, *, producer_id: int = 7) -> AbortedTxn:
     return AbortedTxn(
-        producer_id=pid,
+        producer_id=producer_id,
         first_offset=first_offset,
         last_offset=last_offset,
         last_stable_offset=last_offset + 1,
@@ -776,10 +778,10 @@ def test_records_of_an_aborted_transaction_go_and_its_marker_stays_once() -> Non
     txns = CleanedTxns()
     entry = aborted_txn(2, 5)
     txns.expect([entry])
-    assert not txns.on_data(data(1, pid=8))
+    assert not txns.on_data(data(1, producer_id=8))
     assert txns.on_data(data(2))
     assert txns.on_data(data(3))
-    assert not txns.on_data(data(4, pid=8))
+    assert not txns.on_data(data(4, producer_id=8))
     assert not txns.on_control(data(5), marker(ABORT))
     assert txns.kept == [entry]
     assert not txns.on_data(data(6)), "the next transaction of the producer was committed"

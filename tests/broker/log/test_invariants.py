@@ -20,14 +20,14 @@ from txnsim.wire.batch import assign
 def driver() -> LogDriver:
     """A log with an abort at 1, a transaction open since 2, and an unreplicated end at 4."""
     log_driver = LogDriver()
-    log_driver.txn(0, pid=1)
-    log_driver.end(committed=False, pid=1)
-    log_driver.txn(0, pid=2)
-    log_driver.txn(1, pid=1)
+    log_driver.txn(0, producer_id=1)
+    log_driver.end(committed=False, producer_id=1)
+    log_driver.txn(0, producer_id=2)
+    log_driver.txn(1, producer_id=1)
     log_driver.follow = False
-    log_driver.end(committed=True, pid=1)
-    log_driver.data(0, pid=3)
-    log_driver.data(1, pid=3)
+    log_driver.end(committed=True, producer_id=1)
+    log_driver.data(0, producer_id=3)
+    log_driver.data(1, producer_id=3)
     return log_driver
 
 
@@ -86,7 +86,7 @@ def test_an_offset_held_back_by_nothing_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "message"),
+    ("field_name", "value", "message"),
     [
         ("first_offset", 1, "does not fit the log end"),
         ("last_offset", 7, "does not fit the log end"),
@@ -94,13 +94,15 @@ def test_an_offset_held_back_by_nothing_is_found() -> None:
     ],
 )
 def test_a_broken_aborted_transaction_is_found(
-    driver: LogDriver, field: str, value: int, message: str
+    driver: LogDriver, field_name: str, value: int, message: str
 ) -> None:
-    (entry,) = driver.log.snapshot().aborted
+    (aborted_txn,) = driver.log.snapshot().aborted
     with pytest.raises(InvariantViolation, match=message):
-        check_invariants(driver, aborted=(msgspec.structs.replace(entry, **{field: value}),))
+        check_invariants(
+            driver, aborted=(msgspec.structs.replace(aborted_txn, **{field_name: value}),)
+        )
     with pytest.raises(InvariantViolation, match="aborted transactions are out of order"):
-        check_invariants(driver, aborted=(entry, entry))
+        check_invariants(driver, aborted=(aborted_txn, aborted_txn))
 
 
 def with_batches(state: LogState, *batches: tuple[int, int, int]) -> tuple[Any, ...]:

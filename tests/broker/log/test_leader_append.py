@@ -52,11 +52,11 @@ def test_an_unknown_producer_may_start_anywhere(driver: LogDriver) -> None:
 
 def test_a_batch_sent_again_is_answered_from_the_cache(driver: LogDriver) -> None:
     driver.data(5, count=2, timestamp=NOW - 9)
-    snapshot_before = driver.log.snapshot()
-    answer = append_duplicate(driver.log, batch(5, count=2, timestamp=NOW - 9))
-    assert (answer.base_offset, answer.last_offset) == (0, 1)
-    assert answer.log_append_time_ms == NOW - 9  # the cached timestamp, on CreateTime topics too
-    assert driver.log.snapshot() == snapshot_before
+    state_before = driver.log.snapshot()
+    appended = append_duplicate(driver.log, batch(5, count=2, timestamp=NOW - 9))
+    assert (appended.base_offset, appended.last_offset) == (0, 1)
+    assert appended.log_append_time_ms == NOW - 9  # the cached timestamp, on CreateTime topics too
+    assert driver.log.snapshot() == state_before
 
 
 def test_the_answer_says_what_was_known_of_the_producer_before(driver: LogDriver) -> None:
@@ -189,7 +189,7 @@ def test_a_marker_that_overtakes_the_verified_append_takes_its_guard(driver: Log
 def test_under_v2_the_late_append_is_fenced_by_the_bumped_marker(is_by_client: bool) -> None:
     driver = LogDriver()
     guard = driver.guard(is_tv2=True)
-    driver.end(committed=False, epoch=1, tv=2)
+    driver.end(committed=False, epoch=1, transaction_version=2)
     batch_data = batch(0 if is_by_client else -1, is_transactional=True)
     if is_by_client:
         assert driver.append(batch_data, guard=guard) == 47
@@ -214,13 +214,13 @@ def test_a_sequence_waits_for_the_lower_one_that_failed_verification(driver: Log
 
 def test_a_retried_marker_of_v2_keeps_the_guard_of_the_next_transaction(driver: LogDriver) -> None:
     driver.txn(0, epoch=5, is_tv2=True)
-    driver.end(committed=True, epoch=6, tv=2)
+    driver.end(committed=True, epoch=6, transaction_version=2)
     guard = driver.guard(0, epoch=6, is_tv2=True)
-    assert driver.end(committed=True, epoch=6, tv=2) == 0
+    assert driver.end(committed=True, epoch=6, transaction_version=2) == 0
     assert driver.append(batch(0, epoch=6, is_transactional=True), guard=guard) == 0
 
     guard = driver.guard(0, epoch=7, is_tv2=True)
-    driver.end(committed=True, epoch=8, tv=2)
+    driver.end(committed=True, epoch=8, transaction_version=2)
     assert driver.append(batch(0, epoch=7, is_transactional=True), guard=guard) == 47
 
 
@@ -242,7 +242,7 @@ def test_a_plain_batch_inside_an_open_transaction_is_refused(driver: LogDriver) 
 def test_a_marker_of_v2_must_bump_the_epoch_of_an_open_transaction(epoch: int, error: int) -> None:
     driver = LogDriver()
     driver.txn(0, epoch=5, is_tv2=True)
-    assert driver.end(committed=True, epoch=epoch, tv=2) == error
+    assert driver.end(committed=True, epoch=epoch, transaction_version=2) == error
     producer = driver.log.producers.all_producers()[0]
     if error == 0:
         assert (producer.producer_epoch, producer.last_sequence) == (6, -1)
@@ -253,8 +253,8 @@ def test_a_marker_of_v2_must_bump_the_epoch_of_an_open_transaction(epoch: int, e
 
 def test_a_retried_marker_is_written_again_without_effect(driver: LogDriver) -> None:
     driver.txn(0, epoch=5, is_tv2=True)
-    driver.end(committed=False, epoch=6, tv=2)
-    assert driver.end(committed=False, epoch=6, tv=2) == 0
+    driver.end(committed=False, epoch=6, transaction_version=2)
+    assert driver.end(committed=False, epoch=6, transaction_version=2) == 0
     state = driver.log.snapshot()
     assert state.log_end_offset == state.last_stable_offset == 3
     assert len(state.aborted) == 1
@@ -262,7 +262,7 @@ def test_a_retried_marker_is_written_again_without_effect(driver: LogDriver) -> 
 
 def test_an_exhausted_epoch_can_be_ended(driver: LogDriver) -> None:
     driver.txn(0, epoch=32767)
-    assert driver.end(committed=False, epoch=32767, tv=2) == 0
+    assert driver.end(committed=False, epoch=32767, transaction_version=2) == 0
 
 
 def test_a_zombie_coordinator_is_fenced(driver: LogDriver) -> None:
@@ -404,17 +404,17 @@ def test_refusals_of_producer_state_show_the_log_start(driver: LogDriver) -> Non
         assert str(PARTITION) in answer.reason
 
 
-@pytest.mark.parametrize(("pid", "epoch"), [(-1, 0), (7, -1)])
-def test_a_marker_without_producer_is_our_callers_bug(pid: int, epoch: int) -> None:
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1)])
+def test_a_marker_without_producer_is_our_callers_bug(producer_id: int, epoch: int) -> None:
     driver = LogDriver()
-    assert driver.end(committed=True, pid=pid, epoch=epoch) == -1
+    assert driver.end(committed=True, producer_id=producer_id, epoch=epoch) == -1
 
 
 @pytest.mark.parametrize(("limit", "error"), [(77, 10), (78, 0)])
 def test_a_marker_is_a_message_that_may_be_too_large(limit: int, error: int) -> None:
     driver = LogDriver(config_of(max_message_bytes=limit))
     assert driver.end(committed=True) == error
-    assert driver.end(committed=True, pid=-1) == -1
+    assert driver.end(committed=True, producer_id=-1) == -1
 
 
 @pytest.mark.parametrize(("bound", "error", "start"), [(100, 10, -1), (1_000, 0, 0)])
@@ -424,7 +424,10 @@ def test_a_batch_that_unpacks_to_too_much_is_too_large(
     monkeypatch.setattr(validation, "UNPACKED_BYTES_MAX", bound)
     log = LogDriver().log
     answer = append_client(
-        log, batch(pid=-1, record_value=b"v" * 200, compression=GZIP), guard=SENTINEL, now_ms=NOW
+        log,
+        batch(producer_id=-1, record_value=b"v" * 200, compression=GZIP),
+        guard=SENTINEL,
+        now_ms=NOW,
     )
     assert (answer.error if isinstance(answer, AppendRejection) else 0) == error
     assert answer.log_start_offset == start

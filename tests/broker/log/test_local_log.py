@@ -33,8 +33,8 @@ def driver(*batches: int, config: LogConfig | None = None, follows: bool = True)
         config or LogConfig(rules=LATEST_RULES, roll_bytes=BY_TWO, retention_ms=FOREVER),
         follows=follows,
     )
-    for stamp in batches:
-        log_driver.append(plain(timestamp=stamp))
+    for timestamp_ms in batches:
+        log_driver.append(plain(timestamp=timestamp_ms))
     return log_driver
 
 
@@ -201,11 +201,11 @@ def test_nothing_goes_that_is_not_replicated() -> None:
 def test_what_goes_with_a_segment_and_what_stays() -> None:
     """Aborted transactions and snapshots go, producers and open transactions stay (KIP-360)."""
     log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200, retention_ms=100))
-    log_driver.txn(0, pid=1)
-    log_driver.end(committed=False, pid=1)
-    log_driver.txn(0, pid=2)
-    log_driver.data(0, pid=3)
-    log_driver.data(0, pid=4, timestamp=NOW + 50)
+    log_driver.txn(0, producer_id=1)
+    log_driver.end(committed=False, producer_id=1)
+    log_driver.txn(0, producer_id=2)
+    log_driver.data(0, producer_id=3)
+    log_driver.data(0, producer_id=4, timestamp=NOW + 50)
     assert bases(log_driver) == [0, 2, 4]
     assert log_driver.log.delete_old_segments(NOW + 101) == 2
     log_driver.log.check_invariants()
@@ -230,12 +230,12 @@ def test_the_log_start_rises_only_to_what_is_replicated() -> None:
 
 def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
     log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200))
-    log_driver.txn(0, pid=1)
-    log_driver.end(committed=False, pid=1)
-    log_driver.txn(0, pid=2)
-    log_driver.end(committed=False, pid=2)
-    log_driver.txn(0, pid=3)
-    log_driver.end(committed=False, pid=3)
+    log_driver.txn(0, producer_id=1)
+    log_driver.end(committed=False, producer_id=1)
+    log_driver.txn(0, producer_id=2)
+    log_driver.end(committed=False, producer_id=2)
+    log_driver.txn(0, producer_id=3)
+    log_driver.end(committed=False, producer_id=3)
     log = log_driver.log
     old_segments = log.local.inactive_segments(0, 4)
     assert [segment.base_offset for segment in old_segments] == [0, 2]
@@ -243,10 +243,10 @@ def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
     assert [aborted_txn_entry.producer_id for aborted_txn_entry in aborted_txns] == [2]
     cleaned_segment = Segment(0)
     assert log.replace_segments(old_segments, cleaned_segment, aborted_txns)
-    assert [entry.producer_id for entry in log.snapshot().aborted] == [2, 3]
+    assert [aborted_txn.producer_id for aborted_txn in log.snapshot().aborted] == [2, 3]
     assert [offset for offset, _ in log.producers.snapshots.all_snapshots()] == [4]
     assert not log.replace_segments(old_segments, Segment(0), ())
-    assert [entry.producer_id for entry in log.snapshot().aborted] == [2, 3]
+    assert [aborted_txn.producer_id for aborted_txn in log.snapshot().aborted] == [2, 3]
     log.local.cleaned_until = 4
     assert log.local.cleaned_until == 4
 
@@ -276,9 +276,9 @@ def test_truncation_ends_a_cleaning() -> None:
 def test_the_first_aborted_marker_of_a_segment_counts_to_it() -> None:
     """An index entry belongs to the segment of its marker, not of its first record."""
     log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200))
-    log_driver.txn(0, pid=1)
+    log_driver.txn(0, producer_id=1)
     log_driver.append(plain())
-    log_driver.end(committed=False, pid=1)
+    log_driver.end(committed=False, producer_id=1)
     log_driver.append(plain())
     log_driver.append(plain())
     old_segments = log_driver.log.local.inactive_segments(0, 2)
@@ -292,8 +292,8 @@ def test_gaps_of_a_leader_are_taken_over() -> None:
     """A follower's segment begins where its first batch does, behind what compaction took away."""
     log_driver = driver(*[NOW] * 2)
     log = make_log(log_driver.log.config)
-    for base, batch in zip((0, 1, 7), [*log_driver.log.batches(), plain()], strict=True):
-        stored_batch = assign(batch, base_offset=base, leader_epoch=0)
+    for base_offset, batch in zip((0, 1, 7), [*log_driver.log.batches(), plain()], strict=True):
+        stored_batch = assign(batch, base_offset=base_offset, leader_epoch=0)
         log = replayed_log(
             [*log.batches(), stored_batch],
             topic_partition=log.topic_partition,

@@ -43,22 +43,22 @@ def read_log(
     max_bytes: int = ALL,
     isolation: IsolationLevel = UNCOMMITTED,
     min_one_batch: bool = True,
-    up_to_log_end: bool = False,
+    reads_to_log_end: bool = False,
 ) -> LogRead:
     answer = driver.log.read(
         offset,
         max_bytes=max_bytes,
         isolation=isolation,
         reads_one_batch_at_least=min_one_batch,
-        reads_to_log_end=up_to_log_end,
+        reads_to_log_end=reads_to_log_end,
     )
     assert isinstance(answer, LogRead)
     assert answer.size == sum(map(len, answer.records))
     return answer
 
 
-def bases(answer: LogRead) -> list[int]:
-    return [read_batch_header(record_data).base_offset for record_data in answer.records]
+def bases(log_read: LogRead) -> list[int]:
+    return [read_batch_header(record_data).base_offset for record_data in log_read.records]
 
 
 @pytest.fixture
@@ -80,16 +80,20 @@ SIZE = len(plain(2))
 def test_a_read_gives_whole_batches_below_the_high_watermark(
     three: LogDriver, offset: int, expected_bases: list[int]
 ) -> None:
-    answer = read_log(three, offset)
-    assert bases(answer) == expected_bases
-    assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (4, 4, 0)
-    assert answer.aborted is None
+    log_read = read_log(three, offset)
+    assert bases(log_read) == expected_bases
+    assert (log_read.high_watermark, log_read.last_stable_offset, log_read.log_start_offset) == (
+        4,
+        4,
+        0,
+    )
+    assert log_read.aborted is None
 
 
 def test_a_follower_reads_up_to_the_log_end(three: LogDriver) -> None:
-    answer = read_log(three, 2, up_to_log_end=True, isolation=COMMITTED)
-    assert bases(answer) == [2, 4]
-    assert answer.aborted is None
+    log_read = read_log(three, 2, reads_to_log_end=True, isolation=COMMITTED)
+    assert bases(log_read) == [2, 4]
+    assert log_read.aborted is None
 
 
 @pytest.mark.parametrize("offset", [-1, 7])
@@ -139,9 +143,9 @@ def test_an_open_transaction_starves_read_committed() -> None:
     driver = LogDriver()
     driver.append(plain(10))
     driver.txn(0, count=10)
-    answer = read_log(driver, 10, isolation=COMMITTED)
-    assert (answer.records, answer.aborted) == ((), ())
-    assert (answer.high_watermark, answer.last_stable_offset) == (20, 10)
+    log_read = read_log(driver, 10, isolation=COMMITTED)
+    assert (log_read.records, log_read.aborted) == ((), ())
+    assert (log_read.high_watermark, log_read.last_stable_offset) == (20, 10)
     assert bases(read_log(driver, 0, isolation=COMMITTED)) == [0]
     assert driver.log.producers.state.oldest_transaction_timestamp() == NOW
 
@@ -149,18 +153,18 @@ def test_an_open_transaction_starves_read_committed() -> None:
 def aborted_entries(
     driver: LogDriver, offset: int, *, max_bytes: int = ALL
 ) -> list[tuple[int, int]]:
-    answer = read_log(driver, offset, isolation=COMMITTED, max_bytes=max_bytes)
-    assert answer.aborted is not None
-    return [(entry.producer_id, entry.first_offset) for entry in answer.aborted]
+    log_read = read_log(driver, offset, isolation=COMMITTED, max_bytes=max_bytes)
+    assert log_read.aborted is not None
+    return [(aborted_txn.producer_id, aborted_txn.first_offset) for aborted_txn in log_read.aborted]
 
 
 def test_an_aborted_transaction_is_listed_with_what_is_read() -> None:
     driver = LogDriver()
-    driver.txn(0, pid=1, count=2, record_value=b"a")
-    driver.txn(0, pid=2, count=3, record_value=b"b")
-    driver.end(committed=False, pid=2)
+    driver.txn(0, producer_id=1, count=2, record_value=b"a")
+    driver.txn(0, producer_id=2, count=3, record_value=b"b")
+    driver.end(committed=False, producer_id=2)
     assert aborted_entries(driver, 0) == []  # nothing can be read yet
-    driver.end(committed=True, pid=1)
+    driver.end(committed=True, producer_id=1)
     assert aborted_entries(driver, 0) == [(2, 2)]
     assert consume(driver.log, 0) == [b"a", b"a"]
     assert aborted_entries(driver, driver.log.log_end_offset) == []
@@ -169,14 +173,14 @@ def test_an_aborted_transaction_is_listed_with_what_is_read() -> None:
 def test_aborted_transactions_are_listed_as_far_as_a_sparse_index_can_tell() -> None:
     driver = LogDriver()
     driver.append(plain())
-    driver.txn(0, pid=1)
-    driver.end(committed=False, pid=1)
+    driver.txn(0, producer_id=1)
+    driver.end(committed=False, producer_id=1)
     # No batch is indexed yet: up to the log end, however little is read (LocalLog).
     assert aborted_entries(driver, 0, max_bytes=1) == aborted_entries(driver, 0) == [(1, 1)]
     driver.append(plain(record_value=b"x" * 5_000))
     driver.append(plain())  # indexed, for more than 4 KiB lie before it
-    driver.txn(0, pid=2)
-    driver.end(committed=False, pid=2)
+    driver.txn(0, producer_id=2)
+    driver.end(committed=False, producer_id=2)
     assert aborted_entries(driver, 0, max_bytes=1) == [(1, 1)]
     assert aborted_entries(driver, 0) == [(1, 1), (2, 5)]
 
@@ -184,8 +188,8 @@ def test_aborted_transactions_are_listed_as_far_as_a_sparse_index_can_tell() -> 
 def test_a_read_of_nothing_lists_what_may_lie_behind_it() -> None:
     driver = LogDriver()
     driver.append(plain())
-    driver.txn(0, pid=1)
-    driver.end(committed=False, pid=1)
+    driver.txn(0, producer_id=1)
+    driver.end(committed=False, producer_id=1)
     answer = driver.log.read(0, max_bytes=0, isolation=COMMITTED, reads_one_batch_at_least=False)
     assert not isinstance(answer, Rejection)
     assert answer.records == ()
@@ -200,19 +204,21 @@ def test_a_transaction_that_began_below_the_log_start_is_still_listed() -> None:
     driver.txn(1)
     driver.end(committed=False)
     driver.log.delete_records_before(2)
-    answer = read_log(driver, 2, isolation=COMMITTED)
-    assert answer.aborted is not None
-    assert [entry.first_offset for entry in answer.aborted] == [0]
+    log_read = read_log(driver, 2, isolation=COMMITTED)
+    assert log_read.aborted is not None
+    assert [aborted_txn.first_offset for aborted_txn in log_read.aborted] == [0]
 
 
 @pytest.mark.parametrize(
-    ("offset", "uncommitted", "log_end"),
+    ("offset", "uncommitted", "log_end_offset"),
     [(0, 2, 3), (1, 2, 3), (2, 1, 2), (4, 0, 1), (6, 0, 0), (7, 0, 0), (-1, 0, 0)],
 )
-def test_readable_bytes(three: LogDriver, offset: int, uncommitted: int, log_end: int) -> None:
+def test_readable_bytes(
+    three: LogDriver, offset: int, uncommitted: int, log_end_offset: int
+) -> None:
     log = three.log
     assert log.readable_bytes(offset, UNCOMMITTED) == uncommitted * SIZE
-    assert log.readable_bytes(offset, UNCOMMITTED, reads_to_log_end=True) == log_end * SIZE
+    assert log.readable_bytes(offset, UNCOMMITTED, reads_to_log_end=True) == log_end_offset * SIZE
 
 
 def test_readable_bytes_of_read_committed_move_with_the_stable_offset() -> None:
@@ -244,18 +250,20 @@ def test_timestamp_searches_stop_at_the_readers_bound() -> None:
     driver.log.become_leader(2)
     driver.txn(0, timestamp=20)
     log = driver.log
-    position = run_steps(log.offset_for_timestamp(11, UNCOMMITTED))
-    assert position is not None
-    assert (position.timestamp_ms, position.offset, position.leader_epoch) == (20, 1, 2)
+    offset_by_time = run_steps(log.offset_for_timestamp(11, UNCOMMITTED))
+    assert offset_by_time is not None
+    assert (offset_by_time.timestamp_ms, offset_by_time.offset, offset_by_time.leader_epoch) == (
+        20,
+        1,
+        2,
+    )
     assert run_steps(log.offset_for_timestamp(11, COMMITTED)) is None
     assert run_steps(log.offset_for_timestamp(21, UNCOMMITTED)) is None
-    newest_position = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
-    assert newest_position is not None
-    assert (newest_position.timestamp_ms, newest_position.offset) == (20, 1)
+    newest_offset = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
+    assert newest_offset is not None
+    assert (newest_offset.timestamp_ms, newest_offset.offset) == (20, 1)
     assert run_steps(log.offset_of_max_timestamp(COMMITTED)) is None
-    assert (
-        run_steps(log.offset_of_max_timestamp(COMMITTED, reads_to_log_end=True)) == newest_position
-    )
+    assert run_steps(log.offset_of_max_timestamp(COMMITTED, reads_to_log_end=True)) == newest_offset
     assert run_steps(make_log().offset_of_max_timestamp(UNCOMMITTED)) is None
 
 
@@ -267,9 +275,9 @@ def test_the_greatest_time_is_found_below_the_start_with_the_epoch_of_its_batch(
     log = driver.log
     log.advance_high_watermark(2)
     assert log.delete_records_before(1) == 1
-    newest_position = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
-    assert newest_position is not None
-    assert (newest_position.timestamp_ms, newest_position.offset, newest_position.leader_epoch) == (
+    newest_offset = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
+    assert newest_offset is not None
+    assert (newest_offset.timestamp_ms, newest_offset.offset, newest_offset.leader_epoch) == (
         30,
         0,
         0,
@@ -361,14 +369,14 @@ def test_the_high_watermark_neither_falls_nor_passes_the_end(driver: LogDriver) 
 
 def test_an_aborted_transaction_is_indexed_with_what_still_holds_it_back(driver: LogDriver) -> None:
     driver.append(plain(10))
-    driver.txn(0, pid=1, count=2)
-    driver.txn(0, pid=2, count=3)
-    driver.end(committed=False, pid=2)
+    driver.txn(0, producer_id=1, count=2)
+    driver.txn(0, producer_id=2, count=3)
+    driver.end(committed=False, producer_id=2)
     assert driver.log.last_stable_offset == 10
-    (entry,) = driver.log.snapshot().aborted
-    assert (entry.producer_id, entry.first_offset) == (2, 12)
-    assert (entry.last_offset, entry.last_stable_offset) == (15, 10)
-    driver.end(committed=True, pid=1)
+    (aborted_txn,) = driver.log.snapshot().aborted
+    assert (aborted_txn.producer_id, aborted_txn.first_offset) == (2, 12)
+    assert (aborted_txn.last_offset, aborted_txn.last_stable_offset) == (15, 10)
+    driver.end(committed=True, producer_id=1)
     assert driver.log.last_stable_offset == 17
 
 
@@ -385,13 +393,13 @@ def test_a_replica_that_leads_again_keeps_its_guards_and_open_transactions(
     driver: LogDriver,
 ) -> None:
     """A real 4.4.0 takes the batch, too (seed 16310 of ``txnsim simulate``)."""
-    driver.txn(0, pid=1)
-    guard = driver.guard(pid=2)
+    driver.txn(0, producer_id=1)
+    guard = driver.guard(producer_id=2)
     driver.log.become_follower(2)
     driver.log.become_leader(3)
-    assert driver.append(batch(0, pid=2, is_transactional=True), guard=guard) == 0
-    assert driver.guard(1, pid=1) == SENTINEL
-    assert driver.txn(1, pid=1) == 0
+    assert driver.append(batch(0, producer_id=2, is_transactional=True), guard=guard) == 0
+    assert driver.guard(1, producer_id=1) == SENTINEL
+    assert driver.txn(1, producer_id=1) == 0
     assert driver.log.leader_epoch == 3
     assert driver.log.leader_epoch_start_offset == 1
     assert [read_batch_header(batch_data).leader_epoch for batch_data in driver.log.batches()] == [
@@ -415,27 +423,27 @@ def test_the_same_epoch_again_moves_nothing_and_a_lower_one_is_a_bug(driver: Log
 
 
 def replicate(driver: LogDriver, *, high_watermark: int | None = None) -> PartitionLog:
-    follower = make_log()
+    follower_log = make_log()
     for batch_data in driver.log.batches():
-        follow(follower, batch_data)
-        follower.check_invariants()
-    follower.advance_high_watermark(
+        follow(follower_log, batch_data)
+        follower_log.check_invariants()
+    follower_log.advance_high_watermark(
         driver.log.high_watermark if high_watermark is None else high_watermark
     )
-    return follower
+    return follower_log
 
 
 def busy() -> LogDriver:
     """A log with committed, aborted and open transactions of two leader epochs."""
     driver = LogDriver()
-    driver.txn(0, pid=1, count=2)
-    driver.txn(0, pid=2)
-    driver.end(committed=True, pid=1)
+    driver.txn(0, producer_id=1, count=2)
+    driver.txn(0, producer_id=2)
+    driver.end(committed=True, producer_id=1)
     driver.log.become_leader(4)
-    driver.txn(2, pid=1)
-    driver.end(committed=False, pid=2, epoch=1, tv=2)
-    driver.data(0, pid=3, count=3)
-    driver.txn(0, pid=2, epoch=1, is_tv2=True)
+    driver.txn(2, producer_id=1)
+    driver.end(committed=False, producer_id=2, epoch=1, transaction_version=2)
+    driver.data(0, producer_id=3, count=3)
+    driver.txn(0, producer_id=2, epoch=1, is_tv2=True)
     return driver
 
 
@@ -508,13 +516,13 @@ def test_truncation_gives_the_log_that_never_went_further(offset: int) -> None:
     log.check_invariants()
     state = log.snapshot()
     assert state.log_end_offset == min(offset, 10)
-    expected = make_log()
+    expected_log = make_log()
     for data in remaining_batches:
-        follow(expected, data)
-    expected.advance_high_watermark(state.high_watermark)
-    model = expected.snapshot()
-    assert (state.producers, state.ongoing) == (model.producers, model.ongoing)
-    assert state.aborted == model.aborted
+        follow(expected_log, data)
+    expected_log.advance_high_watermark(state.high_watermark)
+    model_state = expected_log.snapshot()
+    assert (state.producers, state.ongoing) == (model_state.producers, model_state.ongoing)
+    assert state.aborted == model_state.aborted
     assert tuple(log.batches()) == tuple(remaining_batches)
 
 
@@ -543,11 +551,11 @@ def test_truncation_below_all_that_is_stored_starts_over() -> None:
 
 
 def test_starting_over_keeps_only_guards(driver: LogDriver) -> None:
-    driver.txn(0, pid=1)
-    guard = driver.guard(pid=2)
+    driver.txn(0, producer_id=1)
+    guard = driver.guard(producer_id=2)
     driver.log.restart_at(50, now_ms=NOW)
     driver.log.check_invariants()
-    assert driver.append(batch(0, pid=2, is_transactional=True), guard=guard) == 0
+    assert driver.append(batch(0, producer_id=2, is_transactional=True), guard=guard) == 0
     state = driver.log.snapshot()
     assert (state.log_start_offset, state.log_end_offset) == (50, 51)
     assert state.leader_epochs == ((0, 50),)

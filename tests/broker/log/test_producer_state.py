@@ -38,8 +38,8 @@ def test_where_a_segment_ends_producers_are_remembered() -> None:
 
 def test_what_the_cleaner_must_leave_of_each_producer() -> None:
     log_driver = LogDriver()
-    log_driver.data(0, pid=1, count=3)
-    log_driver.end(committed=True, pid=2, epoch=5)
+    log_driver.data(0, producer_id=1, count=3)
+    log_driver.end(committed=True, producer_id=2, epoch=5)
     facts_by_producer = {
         record.producer_id: (
             record.batches[-1].last_offset if record.batches else None,
@@ -64,9 +64,9 @@ def test_replication_takes_guards_as_the_leader_does() -> None:
     log = LogDriver()
     guard = log.guard()
     follow(log.log, assign(batch(0, is_transactional=True), base_offset=0, leader_epoch=0))
-    assert log.append(batch(0, pid=9), guard=guard) == 0
+    assert log.append(batch(0, producer_id=9), guard=guard) == 0
     assert log.log.producers.verification.find(PID) is None
-    other_guard = log.guard(pid=8)
+    other_guard = log.guard(producer_id=8)
     follow(
         log.log,
         control_batch(
@@ -79,7 +79,7 @@ def test_replication_takes_guards_as_the_leader_does() -> None:
             timestamp_ms=NOW,
         ),
     )
-    assert log.append(batch(0, pid=8, is_transactional=True), guard=other_guard) == 48
+    assert log.append(batch(0, producer_id=8, is_transactional=True), guard=other_guard) == 48
 
 
 def control_of_type(kind: int, *, base_offset: int) -> bytes:
@@ -115,9 +115,9 @@ def test_control_batches_that_end_nothing_are_stored_without_effect() -> None:
 def test_truncation_after_deletion_forgets_who_has_no_record_left() -> None:
     """Memory had kept them (KIP-360); a reload knows what can be read (ProducerStateManager)."""
     driver = LogDriver()
-    driver.txn(0, pid=1)
-    driver.data(0, pid=2, count=3)
-    driver.data(3, pid=2)
+    driver.txn(0, producer_id=1)
+    driver.data(0, producer_id=2, count=3)
+    driver.data(3, producer_id=2)
     driver.append(plain())
     driver.log.delete_records_before(4)
     assert [producer_entry.producer_id for producer_entry in driver.log.snapshot().producers] == [
@@ -129,7 +129,7 @@ def test_truncation_after_deletion_forgets_who_has_no_record_left() -> None:
     state = driver.log.snapshot()
     assert state.ongoing == ()
     assert [producer_entry.producer_id for producer_entry in state.producers] == [2]
-    assert driver.data(4, pid=2) == 0
+    assert driver.data(4, producer_id=2) == 0
 
 
 def test_truncation_replays_only_what_lies_behind_a_snapshot(
@@ -148,7 +148,9 @@ def test_truncation_replays_only_what_lies_behind_a_snapshot(
     driver.log.truncate_to(7, now_ms=NOW)
     assert read == [6]
     (entry,) = driver.log.snapshot().producers
-    assert [known.last_offset for known in entry.batches] == [5, 6], "one known, one replayed"
+    assert [known_batch.last_offset for known_batch in entry.batches] == [5, 6], (
+        "one known, one replayed"
+    )
     driver.log.truncate_to(4, now_ms=NOW)
     assert read == [6], "there is a snapshot of just this offset"
 
@@ -169,12 +171,12 @@ def test_a_reload_leaves_snapshots_where_the_next_one_may_begin() -> None:
 
 
 def test_idle_producers_expire_unless_their_transaction_is_open(driver: LogDriver) -> None:
-    driver.data(0, pid=1)
-    driver.txn(0, pid=2)
+    driver.data(0, producer_id=1)
+    driver.txn(0, producer_id=2)
     assert driver.log.expire_producers(NOW + DAY - 1) == ()
     assert driver.log.expire_producers(NOW + DAY) == (1,)
     driver.log.check_invariants()
-    assert driver.data(4711, pid=1) == 0
+    assert driver.data(4711, producer_id=1) == 0
     assert [producer.producer_id for producer in driver.log.producers.all_producers()] == [2, 1]
 
 
@@ -188,10 +190,10 @@ def test_a_restart_keeps_of_each_producer_its_last_batch_and_its_transaction() -
     driver = LogDriver()
     for sequence in range(3):
         driver.data(sequence)
-    driver.txn(0, pid=8)
-    driver.txn(0, pid=9)
+    driver.txn(0, producer_id=8)
+    driver.txn(0, producer_id=9)
     driver.log.advance_high_watermark(4)
-    driver.end(committed=False, pid=9)
+    driver.end(committed=False, producer_id=9)
     log = driver.log
     log.reopen(4, log_start_offset=log.log_start_offset, now_ms=NOW)
     log.check_invariants()
@@ -205,7 +207,7 @@ def test_a_restart_keeps_of_each_producer_its_last_batch_and_its_transaction() -
         9: 1,
     }
     assert (state.ongoing, state.unreplicated) == (((3, 8),), ())
-    assert [entry.last_offset for entry in state.aborted] == [5]
+    assert [aborted_txn.last_offset for aborted_txn in state.aborted] == [5]
     assert driver.append(batch(2)) == 0, "the last batch is known for a duplicate"
     assert driver.append(batch(1)) == 45, "the one before it is not"
     assert driver.data(3) == 0
@@ -213,8 +215,8 @@ def test_a_restart_keeps_of_each_producer_its_last_batch_and_its_transaction() -
 
 def test_a_restart_forgets_producers_that_have_expired_meanwhile() -> None:
     driver = LogDriver()
-    driver.data(0, pid=1)
-    driver.txn(0, pid=2)
+    driver.data(0, producer_id=1)
+    driver.txn(0, producer_id=2)
     driver.log.reopen(
         2,
         log_start_offset=driver.log.log_start_offset,
@@ -226,7 +228,7 @@ def test_a_restart_forgets_producers_that_have_expired_meanwhile() -> None:
 def test_producers_are_listed_with_or_without_a_transaction() -> None:
     driver = LogDriver()
     driver.txn(5, count=2, epoch=1)
-    driver.end(committed=True, pid=8, epoch=2, coordinator_epoch=4)
+    driver.end(committed=True, producer_id=8, epoch=2, coordinator_epoch=4)
     producer_facts = [
         (
             producer.producer_id,
@@ -301,10 +303,10 @@ def test_stray_snapshots_go_but_for_the_newest_behind_all_beginnings() -> None:
 def long_log() -> LogDriver:
     """A log of 300 producers with a transaction each; two of three transactions have ended."""
     log_driver = LogDriver(follows=False)
-    for pid in range(300):
-        assert log_driver.txn(0, pid=pid) == 0
-        if pid % 3:
-            log_driver.end(committed=pid % 3 == 1, pid=pid)
+    for producer_id in range(300):
+        assert log_driver.txn(0, producer_id=producer_id) == 0
+        if producer_id % 3:
+            log_driver.end(committed=producer_id % 3 == 1, producer_id=producer_id)
     return log_driver
 
 
@@ -312,11 +314,11 @@ def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
     """The same log cut off at 400: with the state rebuilt, and with steps that are to be taken."""
     cut_log, stepwise_log = long_log().log, long_log().log
     cut_log.truncate_to(400, now_ms=NOW)
-    state_before = stepwise_log.producers.state
+    producers_before = stepwise_log.producers.state
     steps = stepwise_log.begin_truncation(400, now_ms=NOW)
     assert next(iter(steps)) == STEP_BATCHES
     assert stepwise_log.log_end_offset == 400
-    assert stepwise_log.producers.state is state_before
+    assert stepwise_log.producers.state is producers_before
     return cut_log, stepwise_log
 
 
@@ -394,10 +396,10 @@ def cut_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> tuple[PartitionLog, I
 
 def small_log() -> LogDriver:
     log_driver = LogDriver(follows=False)
-    for pid in range(9):
-        assert log_driver.txn(0, pid=pid) == 0
-        if pid % 3:
-            log_driver.end(committed=pid % 3 == 1, pid=pid)
+    for producer_id in range(9):
+        assert log_driver.txn(0, producer_id=producer_id) == 0
+        if producer_id % 3:
+            log_driver.end(committed=producer_id % 3 == 1, producer_id=producer_id)
     return log_driver
 
 
@@ -444,23 +446,23 @@ def test_small_steps_end_where_the_log_is_cut_again_or_emptied(
 
 
 def data(
-    state: PartitionProducers,
+    partition_producers: PartitionProducers,
     offset: int,
     *,
-    pid: int = 7,
+    producer_id: int = 7,
     epoch: int = 0,
     last_sequence: int = 0,
     count: int = 1,
     timestamp: int = 100,
     is_transactional: bool = True,
 ) -> None:
-    state.apply(
+    partition_producers.apply(
         ReplicatedBatch(
             batch_bytes=b"",
             base_offset=offset,
             last_offset=offset + count - 1,
             leader_epoch=0,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=epoch,
             last_sequence=last_sequence,
             timestamp_ms=timestamp,
@@ -471,17 +473,17 @@ def data(
 
 
 def marker(
-    state: PartitionProducers,
+    partition_producers: PartitionProducers,
     offset: int,
     *,
-    pid: int = 7,
+    producer_id: int = 7,
     epoch: int = 0,
     coordinator_epoch: int = 0,
     committed: bool = False,
     timestamp: int = 200,
 ) -> tuple[int, int, int] | None:
-    aborted = state.apply_marker(
-        producer_id=pid,
+    aborted = partition_producers.apply_marker(
+        producer_id=producer_id,
         producer_epoch=epoch,
         coordinator_epoch=coordinator_epoch,
         is_commit=committed,
@@ -490,7 +492,7 @@ def marker(
     )
     if aborted is None:
         return None
-    assert aborted.producer_id == pid
+    assert aborted.producer_id == producer_id
     assert not committed
     return aborted.first_offset, aborted.last_offset, aborted.last_stable_offset
 
@@ -518,10 +520,10 @@ def test_first_sequence_is_derived_from_the_last(
 
 
 def test_only_the_last_five_batches_are_kept() -> None:
-    state = PartitionProducers()
+    partition_producers = PartitionProducers()
     for offset in range(7):
-        data(state, offset, last_sequence=offset)
-    entry = state.find(7)
+        data(partition_producers, offset, last_sequence=offset)
+    entry = partition_producers.find(7)
     assert entry is not None
     assert [batch.last_sequence for batch in entry.batches] == [2, 3, 4, 5, 6]
     assert entry.last_sequence == 6
@@ -532,57 +534,57 @@ def test_only_the_last_five_batches_are_kept() -> None:
 
 
 def test_a_new_epoch_clears_the_batches_and_keeps_the_open_transaction() -> None:
-    state = PartitionProducers()
-    data(state, 0)
-    data(state, 1, epoch=1)
-    entry = state.find(7)
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0)
+    data(partition_producers, 1, epoch=1)
+    entry = partition_producers.find(7)
     assert entry is not None
     assert len(entry.batches) == 1
     assert (entry.producer_epoch, entry.txn_first_offset) == (1, 0)
-    assert state.ongoing() == ((0, 7),)
+    assert partition_producers.ongoing() == ((0, 7),)
 
 
 def test_plain_batches_open_nothing() -> None:
-    state = PartitionProducers()
-    data(state, 0, is_transactional=False)
-    assert state.first_unstable_offset() is None
-    assert state.first_undecided_offset() is None
-    assert state.oldest_transaction_timestamp() == -1
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, is_transactional=False)
+    assert partition_producers.first_unstable_offset() is None
+    assert partition_producers.first_undecided_offset() is None
+    assert partition_producers.oldest_transaction_timestamp() == -1
 
 
 def test_a_marker_ends_the_transaction_and_names_the_next_open_one() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1)
-    data(state, 1, pid=2)
-    assert marker(state, 2, pid=1) == (0, 2, 1)
-    assert marker(state, 3, pid=2) == (1, 3, 4)
-    assert state.ongoing() == ()
-    assert state.unreplicated_txns() == ((0, 2), (1, 3))
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, producer_id=1)
+    data(partition_producers, 1, producer_id=2)
+    assert marker(partition_producers, 2, producer_id=1) == (0, 2, 1)
+    assert marker(partition_producers, 3, producer_id=2) == (1, 3, 4)
+    assert partition_producers.ongoing() == ()
+    assert partition_producers.unreplicated_txns() == ((0, 2), (1, 3))
 
 
 def test_of_a_committed_transaction_the_index_hears_nothing() -> None:
-    state = PartitionProducers()
-    data(state, 0)
-    assert marker(state, 1, committed=True) is None
-    assert state.ongoing() == ()
-    assert state.unreplicated_txns() == ((0, 1),)
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0)
+    assert marker(partition_producers, 1, committed=True) is None
+    assert partition_producers.ongoing() == ()
+    assert partition_producers.unreplicated_txns() == ((0, 1),)
 
 
 def test_a_marker_without_a_transaction_leaves_its_epochs() -> None:
-    state = PartitionProducers()
-    assert marker(state, 0, epoch=2, coordinator_epoch=5) is None
-    entry = state.find(7)
+    partition_producers = PartitionProducers()
+    assert marker(partition_producers, 0, epoch=2, coordinator_epoch=5) is None
+    entry = partition_producers.find(7)
     assert entry is not None
     assert (entry.producer_epoch, entry.coordinator_epoch, entry.last_timestamp) == (2, 5, 200)
     assert entry.last_sequence == -1
 
 
 def test_a_marker_is_in_the_next_snapshot() -> None:
-    state = PartitionProducers()
-    data(state, 0)
-    (snapshot_before,) = state.to_snapshot()
-    marker(state, 1, epoch=2, coordinator_epoch=5)
-    (snapshot_entry,) = state.to_snapshot()
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0)
+    (snapshot_before,) = partition_producers.to_snapshot()
+    marker(partition_producers, 1, epoch=2, coordinator_epoch=5)
+    (snapshot_entry,) = partition_producers.to_snapshot()
     assert snapshot_before.producer_epoch == 0
     assert (snapshot_entry.producer_epoch, snapshot_entry.coordinator_epoch) == (2, 5)
     assert (snapshot_entry.timestamp, snapshot_entry.txn_first_offset) == (200, -1)
@@ -592,131 +594,139 @@ def test_a_marker_is_in_the_next_snapshot() -> None:
 def test_a_marker_clears_the_batches_only_if_it_bumps_the_epoch(
     epoch: int, batch_count: int
 ) -> None:
-    state = PartitionProducers()
-    data(state, 0)
-    marker(state, 1, epoch=epoch)
-    entry = state.find(7)
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0)
+    marker(partition_producers, 1, epoch=epoch)
+    entry = partition_producers.find(7)
     assert entry is not None
     assert len(entry.batches) == batch_count
 
 
 def test_ended_transactions_hold_back_until_their_marker_is_released() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1)
-    data(state, 1, pid=2)
-    data(state, 2, pid=3)
-    marker(state, 3, pid=2)
-    marker(state, 4, pid=1)
-    assert state.first_unstable_offset() == 0
-    assert state.first_undecided_offset() == 2
-    state.release_below(4)  # the marker at 3 is replicated, the one at 4 is not
-    assert state.unreplicated_txns() == ((0, 4),)
-    assert state.first_unstable_offset() == 0
-    state.release_below(5)
-    assert state.first_unstable_offset() == 2
-    marker(state, 5, pid=3)
-    assert state.first_unstable_offset() == 2
-    state.release_below(6)
-    assert state.first_unstable_offset() is None
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, producer_id=1)
+    data(partition_producers, 1, producer_id=2)
+    data(partition_producers, 2, producer_id=3)
+    marker(partition_producers, 3, producer_id=2)
+    marker(partition_producers, 4, producer_id=1)
+    assert partition_producers.first_unstable_offset() == 0
+    assert partition_producers.first_undecided_offset() == 2
+    partition_producers.release_below(4)  # the marker at 3 is replicated, the one at 4 is not
+    assert partition_producers.unreplicated_txns() == ((0, 4),)
+    assert partition_producers.first_unstable_offset() == 0
+    partition_producers.release_below(5)
+    assert partition_producers.first_unstable_offset() == 2
+    marker(partition_producers, 5, producer_id=3)
+    assert partition_producers.first_unstable_offset() == 2
+    partition_producers.release_below(6)
+    assert partition_producers.first_unstable_offset() is None
 
 
 def test_the_oldest_transaction_is_aged_by_its_producers_last_batch() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1, timestamp=100)
-    data(state, 1, pid=2, timestamp=50)
-    assert state.oldest_transaction_timestamp() == 100
-    data(state, 2, pid=1, timestamp=300, last_sequence=1)
-    assert state.oldest_transaction_timestamp() == 300
-    marker(state, 3, pid=1)
-    assert state.oldest_transaction_timestamp() == 50
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, producer_id=1, timestamp=100)
+    data(partition_producers, 1, producer_id=2, timestamp=50)
+    assert partition_producers.oldest_transaction_timestamp() == 100
+    data(partition_producers, 2, producer_id=1, timestamp=300, last_sequence=1)
+    assert partition_producers.oldest_transaction_timestamp() == 300
+    marker(partition_producers, 3, producer_id=1)
+    assert partition_producers.oldest_transaction_timestamp() == 50
 
 
 def test_expiry_spares_open_transactions_and_younger_producers() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1, timestamp=100, is_transactional=False)
-    data(state, 1, pid=2, timestamp=101, is_transactional=False)
-    data(state, 2, pid=3, timestamp=1)
-    assert state.expire(now_ms=110, expiration_ms=10) == (1,)
-    assert [entry.producer_id for entry in state.entries()] == [2, 3]
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, producer_id=1, timestamp=100, is_transactional=False)
+    data(partition_producers, 1, producer_id=2, timestamp=101, is_transactional=False)
+    data(partition_producers, 2, producer_id=3, timestamp=1)
+    assert partition_producers.expire(now_ms=110, expiration_ms=10) == (1,)
+    assert [entry.producer_id for entry in partition_producers.entries()] == [2, 3]
 
 
 def test_before_kip_360_a_producer_goes_with_its_last_record() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1)
-    data(state, 1, pid=2)
-    data(state, 2, pid=2)
-    state.evict_below(2)
-    assert [entry.producer_id for entry in state.entries()] == [2]
-    assert state.ongoing() == ((1, 2),)
-    marker(state, 3, pid=2, epoch=9)
-    state.evict_below(0)
-    assert not list(state.entries()), "a marker alone is no record"
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, producer_id=1)
+    data(partition_producers, 1, producer_id=2)
+    data(partition_producers, 2, producer_id=2)
+    partition_producers.evict_below(2)
+    assert [entry.producer_id for entry in partition_producers.entries()] == [2]
+    assert partition_producers.ongoing() == ((1, 2),)
+    marker(partition_producers, 3, producer_id=2, epoch=9)
+    partition_producers.evict_below(0)
+    assert not list(partition_producers.entries()), "a marker alone is no record"
 
 
 def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
-    state = PartitionProducers()
+    partition_producers = PartitionProducers()
     for offset in range(3):
-        data(state, offset, pid=1, is_transactional=False)
-    data(state, 3, pid=3)
-    data(state, 4, pid=2)
-    marker(state, 5, pid=2, epoch=9)
-    state.release_below(6)
-    loaded_state = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
+        data(partition_producers, offset, producer_id=1, is_transactional=False)
+    data(partition_producers, 3, producer_id=3)
+    data(partition_producers, 4, producer_id=2)
+    marker(partition_producers, 5, producer_id=2, epoch=9)
+    partition_producers.release_below(6)
+    loaded_producers = PartitionProducers.of_snapshot(
+        partition_producers.to_snapshot(), now_ms=0, expiration_ms=1
+    )
     entry_by_producer = {
-        image_entry.producer_id: image_entry for image_entry in loaded_state.images()
+        image_entry.producer_id: image_entry for image_entry in loaded_producers.images()
     }
-    lived = {image_entry.producer_id: image_entry for image_entry in state.images()}
+    lived = {image_entry.producer_id: image_entry for image_entry in partition_producers.images()}
     assert entry_by_producer[1].batches == lived[1].batches[-1:]
     assert entry_by_producer[2] == lived[2]
     assert entry_by_producer[2].batches == ()
     assert entry_by_producer[3] == lived[3]
-    assert loaded_state.ongoing() == ((3, 3),)
-    assert loaded_state.unreplicated_txns() == (), "what is loaded is taken as replicated"
+    assert loaded_producers.ongoing() == ((3, 3),)
+    assert loaded_producers.unreplicated_txns() == (), "what is loaded is taken as replicated"
 
 
 def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1, is_transactional=False)
-    data(state, 1, pid=2)
-    data(state, 2, pid=1)
-    assert state.to_snapshot()[0].producer_id == 1
-    loaded_state = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
-    assert loaded_state.ongoing() == ((1, 2), (2, 1))
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, producer_id=1, is_transactional=False)
+    data(partition_producers, 1, producer_id=2)
+    data(partition_producers, 2, producer_id=1)
+    assert partition_producers.to_snapshot()[0].producer_id == 1
+    loaded_producers = PartitionProducers.of_snapshot(
+        partition_producers.to_snapshot(), now_ms=0, expiration_ms=1
+    )
+    assert loaded_producers.ongoing() == ((1, 2), (2, 1))
 
 
 def test_a_load_leaves_out_who_has_expired() -> None:
-    state = PartitionProducers()
-    data(state, 0, pid=1, is_transactional=False)
-    data(state, 1, pid=2)
-    (entry, _) = state.to_snapshot()
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, producer_id=1, is_transactional=False)
+    data(partition_producers, 1, producer_id=2)
+    (entry, _) = partition_producers.to_snapshot()
     due_ms = entry.timestamp + 10
-    assert len(_load_state(state, due_ms - 1).images()) == 2
-    assert [producer.producer_id for producer in _load_state(state, due_ms).images()] == [2]
+    assert len(_load_state(partition_producers, due_ms - 1).images()) == 2
+    assert [
+        producer.producer_id for producer in _load_state(partition_producers, due_ms).images()
+    ] == [2]
 
 
-def _load_state(state: PartitionProducers, now_ms: int) -> PartitionProducers:
-    return PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=now_ms, expiration_ms=10)
+def _load_state(partition_producers: PartitionProducers, now_ms: int) -> PartitionProducers:
+    return PartitionProducers.of_snapshot(
+        partition_producers.to_snapshot(), now_ms=now_ms, expiration_ms=10
+    )
 
 
 def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
     """Compaction took its record. A replica that applies it knows the producer, and no epoch."""
-    state = PartitionProducers()
-    data(state, 0, pid=8, epoch=3, is_transactional=False)
-    for offset, pid in ((1, 7), (2, 8)):
+    partition_producers = PartitionProducers()
+    data(partition_producers, 0, producer_id=8, epoch=3, is_transactional=False)
+    for offset, producer_id in ((1, 7), (2, 8)):
         emptied_batch = ReplicatedBatch(
             batch_bytes=b"",
             base_offset=offset,
             last_offset=offset,
             leader_epoch=0,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=5,
             last_sequence=-1,
             timestamp_ms=100,
             is_transactional=True,
             is_control=True,
         )
-        assert state.apply(emptied_batch) is None
-    assert state.find(7) == ProducerEntry(7)
-    entry = state.find(8)
+        assert partition_producers.apply(emptied_batch) is None
+    assert partition_producers.find(7) == ProducerEntry(7)
+    entry = partition_producers.find(8)
     assert entry is not None
     assert (entry.producer_epoch, len(entry.batches)) == (3, 1)

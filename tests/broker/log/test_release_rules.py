@@ -89,8 +89,8 @@ def test_an_answer_that_arrives_after_the_abort() -> None:
         guard = verify(log)
         mark(log)
         assert produce(log, guard=guard) is error
-    unverified = log_with(Rules(guards_are_compared=False))
-    assert produce(unverified) is ErrorCode.invalid_txn_state, "it was never asked about"
+    unverified_log = log_with(Rules(guards_are_compared=False))
+    assert produce(unverified_log) is ErrorCode.invalid_txn_state, "it was never asked about"
 
 
 @pytest.mark.parametrize("is_epoch_raised", [True, False])
@@ -147,9 +147,9 @@ def test_a_fenced_epoch_when_verification_begins() -> None:
     rejection = verify(log, epoch=2)
     assert isinstance(rejection, Rejection)
     assert rejection.error is ErrorCode.invalid_producer_epoch
-    old_rules = log_with(Rules(stale_epoch_is_refused_early=False))
-    mark(old_rules, epoch=3)
-    guard = verify(old_rules, epoch=2)
+    old_rules_log = log_with(Rules(stale_epoch_is_refused_early=False))
+    mark(old_rules_log, epoch=3)
+    guard = verify(old_rules_log, epoch=2)
     assert isinstance(guard, int)
     assert guard != SENTINEL, "the coordinator is asked"
 
@@ -304,10 +304,10 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
             min_cleanable_dirty_ratio=0.0,
         )
         log = make_log(config)
-        for pid, key in ((7, b"k"), (8, b"\x00\x00\x00\x01")):  # version 0, type COMMIT
+        for producer_id, key in ((7, b"k"), (8, b"\x00\x00\x00\x01")):  # version 0, type COMMIT
             guard = start_verification(
                 log,
-                producer_id=pid,
+                producer_id=producer_id,
                 producer_epoch=0,
                 base_sequence=0,
                 supports_epoch_bump=False,
@@ -315,11 +315,14 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
             )
             assert isinstance(guard, int)
             append_client(
-                log, batch(0, pid=pid, is_transactional=True, key=key), guard=guard, now_ms=NOW
+                log,
+                batch(0, producer_id=producer_id, is_transactional=True, key=key),
+                guard=guard,
+                now_ms=NOW,
             )
             append_marker(
                 log,
-                producer_id=pid,
+                producer_id=producer_id,
                 producer_epoch=0,
                 committed=True,
                 coordinator_epoch=0,
@@ -327,11 +330,11 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
                 now_ms=NOW,
             )
         log.config = msgspec.structs.replace(config, roll_bytes=1)
-        append_client(log, batch(pid=-1), guard=SENTINEL, now_ms=NOW)
+        append_client(log, batch(producer_id=-1), guard=SENTINEL, now_ms=NOW)
         log.advance_high_watermark(log.log_end_offset)
-        dirty_range = dirty_part_of(log, NOW)
-        assert dirty_range is not None
-        for _ in clean(log, dirty_range, NOW):
+        dirty_part = dirty_part_of(log, NOW)
+        assert dirty_part is not None
+        for _ in clean(log, dirty_part, NOW):
             pass
         stored_offsets = [read_batch_header(batch).base_offset for batch in log.batches()]
         assert stored_offsets == expected_offsets

@@ -15,10 +15,10 @@ from txnsim.wire.batch import assign, read_batch_header
 def driver_with_followers() -> LogDriver:
     driver = LogDriver()
     driver.log.local.keep_tail()
-    driver.txn(0, pid=1, count=2)
-    driver.data(0, pid=3, count=3)
-    driver.end(committed=True, pid=1)
-    driver.end(committed=False, pid=2, epoch=1, tv=2)
+    driver.txn(0, producer_id=1, count=2)
+    driver.data(0, producer_id=3, count=3)
+    driver.end(committed=True, producer_id=1)
+    driver.end(committed=False, producer_id=2, epoch=1, transaction_version=2)
     return driver
 
 
@@ -52,7 +52,7 @@ def test_so_it_is_of_a_batch_of_a_coordinator() -> None:
 
 
 def test_a_header_that_was_read_is_not_read_again() -> None:
-    batch_data = assign(batch(0, pid=4), base_offset=7, leader_epoch=2)
+    batch_data = assign(batch(0, producer_id=4), base_offset=7, leader_epoch=2)
     assert describe_batch(batch_data, read_batch_header(batch_data)) == describe_batch(batch_data)
     assert describe_batch(batch_data).base_offset == 7
 

@@ -24,19 +24,23 @@ from txnsim.wire.batch import assign, read_batch_header
 INTERVAL = 4096
 
 
-def add(segment: Segment, batch_data: bytes, base: int, *, now_ms: int = NOW) -> None:
-    stored_batch = assign(batch_data, base_offset=base, leader_epoch=0)
+def add(segment: Segment, batch_data: bytes, base_offset: int, *, now_ms: int = NOW) -> None:
+    stored_batch = assign(batch_data, base_offset=base_offset, leader_epoch=0)
     header = read_batch_header(stored_batch)
     segment.append(
-        stored_batch, base, header.last_offset, max_timestamp=header.max_timestamp_ms, now_ms=now_ms
+        stored_batch,
+        base_offset,
+        header.last_offset,
+        max_timestamp=header.max_timestamp_ms,
+        now_ms=now_ms,
     )
 
 
 def segment_of(*spans: tuple[int, int]) -> Segment:
     """A segment with batches of (base offset, number of records), all of different sizes."""
     segment = Segment(0)
-    for base, count in spans:
-        add(segment, plain(count), base)
+    for base_offset, count in spans:
+        add(segment, plain(count), base_offset)
     return segment
 
 
@@ -94,8 +98,8 @@ def test_truncation_drops_the_batch_that_holds_the_offset() -> None:
 def test_every_4_kib_a_batch_is_indexed() -> None:
     segment = Segment(0)
     large_batch = plain(record_value=b"x" * INTERVAL)
-    for base in range(4):
-        add(segment, large_batch, base)
+    for base_offset in range(4):
+        add(segment, large_batch, base_offset)
     # The first one never is: nothing lies before it (LogSegment.append).
     assert segment.offset_behind(0) == 1
     assert segment.offset_behind(segment.position(1)) == 1
@@ -109,16 +113,16 @@ def test_small_batches_are_not_indexed() -> None:
 
 def test_the_interval_of_the_index_is_a_config() -> None:
     segment = Segment(0, index_interval_bytes=0)
-    for base in range(2):
-        add(segment, plain(), base)
+    for base_offset in range(2):
+        add(segment, plain(), base_offset)
     assert segment.offset_behind(0) == 1
 
 
 def test_index_entries_go_with_their_batches() -> None:
     segment = Segment(0)
     large_batch = plain(record_value=b"x" * INTERVAL)
-    for base in range(5):
-        add(segment, large_batch, base)
+    for base_offset in range(5):
+        add(segment, large_batch, base_offset)
     segment.truncate_to(3, now_ms=NOW)
     assert segment.offset_behind(0) == 1
     assert segment.offset_behind(segment.position(1) + 1) == 2
@@ -130,8 +134,8 @@ def test_index_entries_go_with_their_batches() -> None:
 
 def test_timestamps_are_remembered_and_recounted_after_truncation() -> None:
     segment = Segment(0)
-    for base, stamp in enumerate((NOW + 5, NOW + 9, NOW + 7)):
-        add(segment, plain(timestamp=stamp), base)
+    for base_offset, timestamp_ms in enumerate((NOW + 5, NOW + 9, NOW + 7)):
+        add(segment, plain(timestamp=timestamp_ms), base_offset)
     assert (segment.first_timestamp, segment.max_timestamp) == (NOW + 5, NOW + 9)
     segment.truncate_to(1, now_ms=NOW)
     assert (segment.first_timestamp, segment.max_timestamp) == (NOW + 5, NOW + 5)
@@ -159,7 +163,7 @@ def due(
     segment: Segment,
     *,
     size: int = 70,
-    stamp: int = NOW,
+    timestamp_ms: int = NOW,
     last_offset: int = 9,
     roll_bytes: int = 1 << 30,
     segment_ms: int = 1 << 40,
@@ -172,7 +176,7 @@ def due(
         segment_index_bytes=segment_index_bytes,
     )
     return not copy.deepcopy(segment).append(
-        bytes(size), 0, last_offset, max_timestamp=stamp, now_ms=NOW + 1_000, config=config
+        bytes(size), 0, last_offset, max_timestamp=timestamp_ms, now_ms=NOW + 1_000, config=config
     )
 
 
@@ -186,37 +190,37 @@ def test_a_segment_ends_when_the_next_batch_would_exceed_its_size() -> None:
 
 def test_a_segment_ends_when_timestamps_have_gone_on() -> None:
     segment = segment_of((0, 1))
-    assert not due(segment, stamp=NOW + 500, segment_ms=500)
-    assert due(segment, stamp=NOW + 501, segment_ms=500)
+    assert not due(segment, timestamp_ms=NOW + 500, segment_ms=500)
+    assert due(segment, timestamp_ms=NOW + 501, segment_ms=500)
     assert not due(Segment(0, created_ms=0), segment_ms=500), "an empty one never is too old"
 
 
 def test_jitter_ends_a_segment_earlier() -> None:
     segment = Segment(0, roll_jitter_ms=100)
     add(segment, plain(), 0)
-    assert not due(segment, stamp=NOW + 400, segment_ms=500)
-    assert due(segment, stamp=NOW + 401, segment_ms=500)
+    assert not due(segment, timestamp_ms=NOW + 400, segment_ms=500)
+    assert due(segment, timestamp_ms=NOW + 401, segment_ms=500)
 
 
 def test_without_timestamps_the_clock_counts() -> None:
     segment = Segment(0, created_ms=NOW)
     add(segment, plain(timestamp=-1), 0)
-    assert not due(segment, stamp=-1, segment_ms=1_000)
-    assert due(segment, stamp=-1, segment_ms=999)
+    assert not due(segment, timestamp_ms=-1, segment_ms=1_000)
+    assert due(segment, timestamp_ms=-1, segment_ms=999)
 
 
 def test_a_segment_ends_when_an_index_is_full() -> None:
     segment = Segment(0)
     large_batch = plain(record_value=b"x" * INTERVAL)
-    for base in range(3):
-        add(segment, large_batch, base)
+    for base_offset in range(3):
+        add(segment, large_batch, base_offset)
     # Two entries in the index of offsets, one in that of times: all have one timestamp.
     assert not due(segment, segment_index_bytes=36)
     assert due(segment, segment_index_bytes=24), "of the last time entry no use is made"
     assert due(segment, segment_index_bytes=16)
     segment = Segment(0)
-    for base in range(4):
-        add(segment, plain(record_value=b"x" * INTERVAL, timestamp=NOW + base), base)
+    for base_offset in range(4):
+        add(segment, plain(record_value=b"x" * INTERVAL, timestamp=NOW + base_offset), base_offset)
     assert due(segment, segment_index_bytes=48)
     assert not due(segment, segment_index_bytes=60)
 
@@ -241,7 +245,7 @@ def driver() -> LogDriver:
     """A log with a second leader epoch, in which another producer begins."""
     log_driver = driven_log()
     log_driver.log.become_leader(3)
-    log_driver.data(0, pid=8)
+    log_driver.data(0, producer_id=8)
     return log_driver
 
 
@@ -383,14 +387,14 @@ def test_a_log_that_ends_below_its_start_is_emptied(driver: LogDriver) -> None:
 def test_without_any_snapshot_a_clean_stop_means_that_there_are_no_producers(
     driver: LogDriver,
 ) -> None:
-    for was_clean, open_since in ((True, -1), (False, 4)):
+    for was_clean, open_since_ms in ((True, -1), (False, 4)):
         loader = begin_loading(driver.log, snapshots=())
         for segment in driver.log.local.segments:
             loader.load_segment(
                 segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW
             )
         loader.finish(recovery_point=0, cleaned_until=None, was_clean=was_clean, now_ms=NOW)
-        assert loader.log.producers.open_transaction_of(7) == open_since
+        assert loader.log.producers.open_transaction_of(7) == open_since_ms
 
 
 def test_producers_that_have_expired_are_not_loaded_open_ones_are(driver: LogDriver) -> None:
@@ -409,24 +413,26 @@ def test_producers_that_have_expired_are_not_loaded_open_ones_are(driver: LogDri
 ALL = 1 << 30
 
 
-def add_of_segments(segment: Segment, base: int, *, count: int = 1) -> None:
-    stored_batch = assign(plain(count), base_offset=base, leader_epoch=0)
-    segment.append(stored_batch, base, base + count - 1, max_timestamp=NOW, now_ms=NOW)
+def add_of_segments(segment: Segment, base_offset: int, *, count: int = 1) -> None:
+    stored_batch = assign(plain(count), base_offset=base_offset, leader_epoch=0)
+    segment.append(
+        stored_batch, base_offset, base_offset + count - 1, max_timestamp=NOW, now_ms=NOW
+    )
 
 
 def segments_of(*segments: tuple[int, ...]) -> Segments:
     """Segments of (base offset, offsets of batches of one record …)."""
-    built: Segments | None = None
-    for base, *offsets in segments:
-        segment = Segment(base)
-        if built is None:
-            built = Segments(segment)
+    built_segments: Segments | None = None
+    for base_offset, *offsets in segments:
+        segment = Segment(base_offset)
+        if built_segments is None:
+            built_segments = Segments(segment)
         else:
-            built.add(segment)
+            built_segments.add(segment)
         for offset in offsets:
             add_of_segments(segment, offset)
-    assert built is not None
-    return built
+    assert built_segments is not None
+    return built_segments
 
 
 def offsets(batches: list[bytes]) -> list[int]:
@@ -618,12 +624,12 @@ def test_end_offset_of_an_epoch(epoch: int, answer: tuple[int, int]) -> None:
 
 
 def test_an_empty_cache_knows_nothing() -> None:
-    empty = cache()
-    assert empty.latest == -1
-    assert empty.end_offset_for(0, log_end_offset=5) == (-1, -1)
-    assert empty.epoch_of(0) == -1
-    empty.drop_before(5)
-    assert empty.entries() == ()
+    empty_cache = cache()
+    assert empty_cache.latest == -1
+    assert empty_cache.end_offset_for(0, log_end_offset=5) == (-1, -1)
+    assert empty_cache.epoch_of(0) == -1
+    empty_cache.drop_before(5)
+    assert empty_cache.entries() == ()
 
 
 @pytest.mark.parametrize(("offset", "epoch"), [(4, -1), (5, 2), (9, 2), (10, 4), (99, 7)])
@@ -666,10 +672,10 @@ def test_a_raised_log_start_cuts_the_epoch_that_spans_it(
 
 
 def aborted_txn_of(
-    pid: int, first_offset: int, last_offset: int, stable_offset: int | None = None
+    producer_id: int, first_offset: int, last_offset: int, stable_offset: int | None = None
 ) -> AbortedTxn:
     return AbortedTxn(
-        producer_id=pid,
+        producer_id=producer_id,
         first_offset=first_offset,
         last_offset=last_offset,
         last_stable_offset=last_offset + 1 if stable_offset is None else stable_offset,
@@ -684,8 +690,8 @@ D = aborted_txn_of(2, 30, 35)
 
 def index() -> TxnIndex:
     txn_index = TxnIndex()
-    for entry in (A, B, C, D):
-        txn_index.append(entry)
+    for aborted_txn in (A, B, C, D):
+        txn_index.append(aborted_txn)
     return txn_index
 
 
@@ -704,9 +710,9 @@ def index() -> TxnIndex:
 )
 def test_lookup(start: int, upper: int, expected_txns: tuple[AbortedTxn, ...]) -> None:
     txn_index = TxnIndex()
-    for entry in (A, aborted_txn_of(2, 12, 15, stable_offset=11), C, D):
-        txn_index.append(entry)
-    assert [entry.producer_id for entry in txn_index.lookup(start, upper)] == [
+    for aborted_txn in (A, aborted_txn_of(2, 12, 15, stable_offset=11), C, D):
+        txn_index.append(aborted_txn)
+    assert [aborted_txn.producer_id for aborted_txn in txn_index.lookup(start, upper)] == [
         expected_txn_entry.producer_id for expected_txn_entry in expected_txns
     ]
 
@@ -715,8 +721,8 @@ def test_a_lookup_stops_where_the_stable_offset_lies_behind_the_read() -> None:
     txn_index = TxnIndex()
     txn_index.append(aborted_txn_of(1, 0, 10, stable_offset=12))
     txn_index.append(C)
-    assert [entry.producer_id for entry in txn_index.lookup(0, 12)] == [1]
-    assert [entry.producer_id for entry in txn_index.lookup(0, 13)] == [1, 3]
+    assert [aborted_txn.producer_id for aborted_txn in txn_index.lookup(0, 12)] == [1]
+    assert [aborted_txn.producer_id for aborted_txn in txn_index.lookup(0, 13)] == [1, 3]
 
 
 @pytest.mark.parametrize(

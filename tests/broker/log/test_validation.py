@@ -97,10 +97,10 @@ def log_with_start(config: LogConfig) -> PartitionLog:
 
 def refuse(batch_data: bytes, config: LogConfig = CREATE) -> AppendRejection:
     log = log_with_start(config)
-    snapshot_before = log.snapshot()
+    state_before = log.snapshot()
     answer = append_client(log, batch_data, guard=0, now_ms=NOW)
     assert isinstance(answer, AppendRejection)
-    assert log.snapshot() == snapshot_before
+    assert log.snapshot() == state_before
     return answer
 
 
@@ -137,13 +137,13 @@ MARKER = control_batch(
         ("8 more offsets than records", with_field(plain(2), 57, ">i", 1), CREATE, 87, 1),
         ("8 negative offset delta", with_field(plain(), 23, ">i", -1), CREATE, 87, 1),
         ("9 control", MARKER, CREATE, 87, 1),
-        ("10 no sequence", batch(-1, pid=7), CREATE, 87, 1),
+        ("10 no sequence", batch(-1, producer_id=7), CREATE, 87, 1),
         ("11 codec 5", with_field(plain(), 21, ">h", 5), CREATE, -1, 1),
         ("11 not gzip", with_field(plain(), 21, ">h", GZIP), CREATE, -1, 1),
         ("11b count", with_field(with_field(plain(2), 57, ">i", 1), 23, ">i", 0), COMPACTED, 87, 1),
         ("14 claims append time", batch_at_times(NOW, has_append_time=True), APPEND_TIME, 32, 1),
         ("16 above the segment", plain(record_value=b"x" * 500), SMALL_SEGMENT, 18, -1),
-        ("12 before 16", batch(pid=-1, key=None), TINY_COMPACTED, 87, 1),
+        ("12 before 16", batch(producer_id=-1, key=None), TINY_COMPACTED, 87, 1),
     ],
 )  # fmt: skip
 def test_refused(
@@ -170,7 +170,7 @@ def test_refused(
         (FLIPPED, CREATE, "batch.checksum"),
         (with_field(plain(), 57, ">i", 0), CREATE, "batch.counts"),
         (MARKER, CREATE, "batch.control-flag"),
-        (batch(-1, pid=7), CREATE, "batch.sequence-of-producer"),
+        (batch(-1, producer_id=7), CREATE, "batch.sequence-of-producer"),
         (with_field(plain(), 21, ">h", 5), CREATE, "batch.codec"),
         (
             with_field(with_field(plain(2), 57, ">i", 1), 23, ">i", 0),
@@ -182,7 +182,7 @@ def test_refused(
             CREATE,
             "batch.inner-count",
         ),
-        (batch(pid=-1, key=None), COMPACTED, "batch.key-required"),
+        (batch(producer_id=-1, key=None), COMPACTED, "batch.key-required"),
         (batch_at_times(NOW - 2_000), BOUNDED, "batch.timestamp-window"),
         (batch_at_times(NOW, has_append_time=True), APPEND_TIME, "batch.timestamp-type"),
         (
@@ -254,7 +254,7 @@ def test_each_record_of_a_very_large_batch_is_looked_at(codec: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("codec", "config", "form"),
+    ("codec", "config", "form_name"),
     [
         (0, APPEND_TIME, "DefaultRecord(offset=0, timestamp=%d, key=0 bytes, value=0 bytes)"),
         (
@@ -265,7 +265,7 @@ def test_each_record_of_a_very_large_batch_is_looked_at(codec: int) -> None:
     ],
 )
 def test_a_record_that_claims_append_time_is_shown(
-    codec: int, config: LogConfig, form: str
+    codec: int, config: LogConfig, form_name: str
 ) -> None:
     batch_data = build_batch(
         [Record(key=None, value=None)],
@@ -275,8 +275,8 @@ def test_a_record_that_claims_append_time_is_shown(
     )
     ((_, reason),) = refuse(batch_data, config).record_errors
     assert reason == (
-        f"Invalid timestamp type in message {form % NOW}. Producer should not set timestamp type "
-        "to LogAppendTime."
+        f"Invalid timestamp type in message {form_name % NOW}. Producer should not set timestamp"
+        " type to LogAppendTime."
     )
 
 
@@ -285,7 +285,7 @@ def test_bytes_behind_the_batch_are_cut_off() -> None:
 
 
 def test_a_batch_keeps_all_but_its_place() -> None:
-    batch_data = batch(5, count=3, pid=9)
+    batch_data = batch(5, count=3, producer_id=9)
     stored_batch = append_and_store(batch_data)
     assert stored_batch[12 + 4 :] == batch_data[16:]
     header = read_batch_header(stored_batch)
@@ -517,11 +517,11 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
     header = read_batch_header(batch_data)
     newest_ms = newest_timestamp(header, batch_data)
     assert isinstance(newest_ms, int)
-    at_once, later = (
+    log_at_once, later_log = (
         PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
         for _ in range(2)
     )
-    result_at_once, from_payload = (
+    reread_at_once, reread_from_payload = (
         reread(
             header,
             batch_data,
@@ -534,15 +534,15 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
         )
         for payload in (None, payload_of(batch_data, header))
     )
-    assert from_payload == result_at_once
-    expected = append_client(at_once, batch_data, guard=0, now_ms=NOW)
+    assert reread_from_payload == reread_at_once
+    expected = append_client(log_at_once, batch_data, guard=0, now_ms=NOW)
     assert (
         append_client(
-            later, batch_data, guard=0, now_ms=NOW, timestamp_check=result_at_once or newest_ms
+            later_log, batch_data, guard=0, now_ms=NOW, timestamp_check=reread_at_once or newest_ms
         )
         == expected
     )
-    assert list(later.batches()) == list(at_once.batches())
+    assert list(later_log.batches()) == list(log_at_once.batches())
 
 
 def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
@@ -551,7 +551,7 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     config = LogConfig(rules=LATEST_RULES, codec=GZIP, is_compacted=True)
     batch_data = compressed_batch()
     header = read_batch_header(batch_data)
-    reread_batch = reread(
+    batch_reread = reread(
         header,
         batch_data,
         NOW,
@@ -560,13 +560,13 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
         now_ms=NOW,
         log_start_offset=0,
     )
-    assert reread_batch is not None
-    assert reread_batch.is_valid(config, NOW + REREAD_HOLDS_MS)
-    assert not reread_batch.is_valid(config, NOW + REREAD_HOLDS_MS + 1)
-    assert not reread_batch.is_valid(LogConfig(rules=LATEST_RULES, codec=GZIP), NOW)
+    assert batch_reread is not None
+    assert batch_reread.is_valid(config, NOW + REREAD_HOLDS_MS)
+    assert not batch_reread.is_valid(config, NOW + REREAD_HOLDS_MS + 1)
+    assert not batch_reread.is_valid(LogConfig(rules=LATEST_RULES, codec=GZIP), NOW)
     monkeypatch.setattr(validation, "payload_of", lambda *_: pytest.fail("read again"))
     log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
-    append_client(log, batch_data, guard=0, now_ms=NOW, timestamp_check=reread_batch)
+    append_client(log, batch_data, guard=0, now_ms=NOW, timestamp_check=batch_reread)
     (stored_batch,) = log.batches()
     assert read_batch_header(stored_batch).compression == GZIP
 
@@ -721,12 +721,12 @@ def test_more_headers_than_are_unpacked_make_a_batch_too_large() -> None:
 
 def segment(
     *batches: tuple[int, ...],
-    base: int = 0,
+    base_offset: int = 0,
     compression: int = 0,
     has_append_time: bool = False,
 ) -> Segment:
-    segment = Segment(base)
-    offset = base
+    segment = Segment(base_offset)
+    offset = base_offset
     for times in batches:
         batch_data = build_batch(
             [Record(value=b"v", timestamp_ms=time) for time in times],
@@ -775,7 +775,7 @@ def test_the_first_record_of_at_least_a_time(
 
 def test_only_the_first_segment_that_reaches_the_time_is_asked() -> None:
     """This holds also if the record of that time is below the log start (UnifiedLog)."""
-    first_segment, second_segment = segment((10, 30, 20)), segment((35,), base=3)
+    first_segment, second_segment = segment((10, 30, 20)), segment((35,), base_offset=3)
     assert run_steps(first_at_or_after([first_segment, second_segment], 25, start_offset=0)) == (
         30,
         1,
@@ -795,7 +795,7 @@ def test_the_first_record_of_the_largest_time() -> None:
 
 def test_of_segments_with_one_largest_time_the_first_is_asked() -> None:
     assert run_steps(
-        first_of_max([segment((5,)), segment((9,), base=1), segment((9,), base=2)])
+        first_of_max([segment((5,)), segment((9,), base_offset=1), segment((9,), base_offset=2)])
     ) == (
         9,
         1,
@@ -811,10 +811,10 @@ def test_with_append_time_every_record_has_the_batchs_time() -> None:
 def test_a_header_whose_maximum_no_record_has_finds_nothing() -> None:
     segment_bytes = bytearray(segment((10, 30)).batch(0))
     struct.pack_into(">q", segment_bytes, 35, 99)
-    lying = Segment(0)
-    append_to_segment(lying, bytes(segment_bytes))
-    assert run_steps(first_of_max([lying])) is None
-    assert run_steps(first_at_or_after([lying], 50, start_offset=0)) is None
+    lying_segment = Segment(0)
+    append_to_segment(lying_segment, bytes(segment_bytes))
+    assert run_steps(first_of_max([lying_segment])) is None
+    assert run_steps(first_at_or_after([lying_segment], 50, start_offset=0)) is None
 
 
 def test_a_batch_without_codec_is_known_by_its_header(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -838,7 +838,7 @@ def test_a_large_batch_is_read_in_steps(compression: int) -> None:
 
 
 def test_what_was_cut_off_between_two_steps_is_not_found() -> None:
-    made_segment = segment(tuple(range(2 * STEP_RECORDS)), (9_000,), base=10)
+    made_segment = segment(tuple(range(2 * STEP_RECORDS)), (9_000,), base_offset=10)
     steps = first_at_or_after([made_segment], STEP_RECORDS, start_offset=STEP_RECORDS + 10 + 1)
     next(steps)
     made_segment.truncate_to(10, now_ms=0)

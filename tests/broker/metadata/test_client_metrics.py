@@ -209,9 +209,9 @@ def test_a_client_whose_name_is_no_name_is_not_chosen() -> None:
 
 
 def test_what_is_not_known_of_a_client_matches_nothing() -> None:
-    nameless = msgspec.structs.replace(CLIENT, software_name=None)
+    nameless_client = msgspec.structs.replace(CLIENT, software_name=None)
     subscriptions = {"one": {"metrics": "yes", "match": "client_software_name=.*"}}
-    assert requested_of(ID, nameless, subscriptions).metrics == ()
+    assert requested_of(ID, nameless_client, subscriptions).metrics == ()
 
 
 # GetTelemetrySubscriptions
@@ -293,9 +293,9 @@ def test_the_last_push_is_never_too_early_and_ends_it(asker: Asker) -> None:
     assert asker.push(is_last=True) is E.none
 
 
-@pytest.mark.parametrize("reserved", [None, uuid.UUID(int=0), uuid.UUID(int=1)])
-def test_reserved_ids_push_nothing(reserved: uuid.UUID | None) -> None:
-    asker = Asker(metrics_of(), reserved)
+@pytest.mark.parametrize("reserved_id", [None, uuid.UUID(int=0), uuid.UUID(int=1)])
+def test_reserved_ids_push_nothing(reserved_id: uuid.UUID | None) -> None:
+    asker = Asker(metrics_of(), reserved_id)
     assert asker.push() is E.invalid_request
     assert asker.metrics.instance_count == 0
 
@@ -458,7 +458,7 @@ def test_a_subscription_is_described_whether_it_is_there_or_not() -> None:
         ("match", "", ConfigSource.DEFAULT, ()),
         ("metrics", "", ConfigSource.DEFAULT, ()),
     ]
-    *_, metrics = client_metrics_values({"metrics": "a, a ,b"})
+    *_, metrics_value = client_metrics_values({"metrics": "a, a ,b"})
     source = ConfigSource.CLIENT_METRICS
-    assert (metrics.value, metrics.source) == ("a,b", source)
-    assert metrics.synonyms == (("metrics", "a,b", source),)
+    assert (metrics_value.value, metrics_value.source) == ("a,b", source)
+    assert metrics_value.synonyms == (("metrics", "a,b", source),)

@@ -146,8 +146,8 @@ def test_a_broker_takes_unknown_configs_but_shows_no_value() -> None:
 def test_what_has_no_default_on_a_broker_shows_none() -> None:
     config_value = broker_value("log.retention.ms", scope="1", image=cluster(), settings=DEFAULTS)
     assert (config_value.value, config_value.synonyms) == (None, ())
-    of_topic = TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).value("retention.ms")
-    assert (of_topic.value, of_topic.synonyms) == ("604800000", ())
+    value_of_topic = TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).value("retention.ms")
+    assert (value_of_topic.value, value_of_topic.synonyms) == ("604800000", ())
 
 
 STATIC, DEFAULT, DYNAMIC = (
@@ -276,8 +276,8 @@ def test_the_defaults_of_all_brokers_are_what_was_set_for_them() -> None:
     assert config_value.synonyms == (
         ("message.max.bytes", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER),
     )
-    unset = broker_value("num.partitions", scope="", image=image, settings=DEFAULTS)
-    assert (unset.value, unset.synonyms) == (None, ())
+    unset_value = broker_value("num.partitions", scope="", image=image, settings=DEFAULTS)
+    assert (unset_value.value, unset_value.synonyms) == (None, ())
 
 
 def test_a_log_may_have_smaller_segments_than_a_topic_may_ask_for() -> None:
@@ -292,28 +292,26 @@ def test_a_log_may_have_smaller_segments_than_a_topic_may_ask_for() -> None:
     own_configs = {config_name: "1000"}
     config = log_config(cluster(), topic(configs=own_configs), DEFAULTS, release_rules=LATEST_RULES)
     assert (config.segment_bytes, config.roll_bytes) == (1_000, 1_000)
-    of_topic, of_none = (
+    of_topic, lookup_of_none = (
         TopicLookup(topic=topic_configs, image=cluster(), settings=DEFAULTS)
         for topic_configs in (own_configs, {})
     )
     assert config_name in of_topic.broker_names()
-    assert config_name not in of_none.broker_names()
+    assert config_name not in lookup_of_none.broker_names()
 
 
 BOUND = "message.timestamp.after.max.ms"
 OLDER = Rules(future_records_are_refused=False)
 
 
-@pytest.mark.parametrize(("now_or_before", "unset"), [(LATEST_RULES, 3_600_000), (OLDER, LONG_MAX)])
+@pytest.mark.parametrize(("rules", "unset"), [(LATEST_RULES, 3_600_000), (OLDER, LONG_MAX)])
 @pytest.mark.parametrize("own_configs", [{}, {BOUND: "5"}])
 @pytest.mark.parametrize("given_ms", [None, 3_600_000, 7])
 def test_how_far_ahead_a_record_may_be_stamped(
-    now_or_before: Rules, unset: int, own_configs: dict[str, str], given_ms: int | None
+    rules: Rules, unset: int, own_configs: dict[str, str], given_ms: int | None
 ) -> None:
     settings = Settings(message_timestamp_after_max_ms=given_ms)
-    config = log_config(
-        cluster(), topic(configs=own_configs), settings, release_rules=now_or_before
-    )
+    config = log_config(cluster(), topic(configs=own_configs), settings, release_rules=rules)
     of_broker = unset if given_ms is None else given_ms
     assert config.timestamp_after_max_ms == (5 if own_configs else of_broker)
     config_value = broker_value(
@@ -321,7 +319,7 @@ def test_how_far_ahead_a_record_may_be_stamped(
         scope="1",
         image=cluster(),
         settings=settings,
-        key_by_name=broker_configs(now_or_before),
+        key_by_name=broker_configs(rules),
     )
     assert (config_value.value, config_value.synonyms[-1][1]) == (str(of_broker), str(unset))
 
@@ -334,8 +332,8 @@ def test_every_setting_of_kafkas_and_every_fallback_is_a_broker_config() -> None
     }
     assert fallbacks <= set(BROKER_CONFIGS)
     assert "transaction.max.timeout.ms" in BROKER_CONFIGS
-    verification = BROKER_CONFIGS["transaction.partition.verification.enable"]
-    assert verification.update is UpdateMode.CLUSTER_WIDE
+    verification_key = BROKER_CONFIGS["transaction.partition.verification.enable"]
+    assert verification_key.update is UpdateMode.CLUSTER_WIDE
     assert BROKER_CONFIGS["transaction.max.timeout.ms"].update is UpdateMode.READ_ONLY
 
 
@@ -363,10 +361,10 @@ def test_a_topics_value_is_its_own_then_the_clusters_then_the_settings_then_kafk
         ({}, cluster(), settings, "200", ConfigSource.STATIC_BROKER),
         ({}, cluster(), DEFAULTS, "1048588", ConfigSource.DEFAULT),
     ]
-    for own_topic, seen_image, static, value, source in rows:
-        config_value = TopicLookup(topic=own_topic, image=seen_image, settings=static).value(
-            "max.message.bytes"
-        )
+    for own_topic, seen_image, static_settings, value, source in rows:
+        config_value = TopicLookup(
+            topic=own_topic, image=seen_image, settings=static_settings
+        ).value("max.message.bytes")
         assert (config_value.value, config_value.source) == (value, source)
     value_of_topic = TopicLookup(topic=rows[0][0], image=image, settings=settings).value(
         "max.message.bytes"
@@ -411,8 +409,8 @@ def test_a_brokers_value_is_its_own_before_the_clusters() -> None:
         ConfigSource.DEFAULT,
     ]
     assert not config_value.read_only
-    fixed = broker_value("num.partitions", scope="1", image=image, settings=DEFAULTS)
-    assert fixed.read_only
+    fixed_value = broker_value("num.partitions", scope="1", image=image, settings=DEFAULTS)
+    assert fixed_value.read_only
 
 
 def test_dynamic_configs_lie_over_the_settings_of_a_broker() -> None:
@@ -633,7 +631,7 @@ ENTITIES: tuple[Entity, ...] = (
 
 
 @pytest.mark.parametrize(
-    ("exact", "kinds", "strict", "expected"),
+    ("exact", "kinds", "is_strict", "expected"),
     [
         ({}, (), False, (0, 1, 2, 3)),
         ({}, (), True, ()),
@@ -647,24 +645,26 @@ ENTITIES: tuple[Entity, ...] = (
     ],
 )
 def test_what_a_filter_finds(
-    exact: dict[str, str | None], kinds: tuple[str, ...], strict: bool, expected: tuple[int, ...]
+    exact: dict[str, str | None], kinds: tuple[str, ...], is_strict: bool, expected: tuple[int, ...]
 ) -> None:
     change = [QuotaChange(key="request_percentage", value=1.0)]
     image = altered_quotas(EMPTY, dict.fromkeys(ENTITIES, change))
     assert image.offset == EMPTY.offset + len(ENTITIES), "a record each"
-    quota_filter = QuotaFilter(exact=exact, kinds=frozenset(kinds), strict=strict)
+    quota_filter = QuotaFilter(exact=exact, kinds=frozenset(kinds), strict=is_strict)
     entities = [entity for entity in image.client_quotas if finds_quota(quota_filter, entity)]
     assert entities == [ENTITIES[entity_number] for entity_number in expected]
 
 
 def test_a_quota_is_taken_back_and_what_changes_nothing_is_the_image_itself() -> None:
     user: Entity = (("user", "u"),)
-    limited = altered_quotas(EMPTY, {user: [QuotaChange(key=RATE, value=1.0)]})
-    assert limited.client_quotas == {user: {RATE: 1.0}}
-    assert altered_quotas(limited, {user: [QuotaChange(key=RATE, value=1.0)]}) is limited
-    freed = altered_quotas(limited, {user: [QuotaChange(key=RATE, value=None)]})
-    assert freed.client_quotas == {}
-    assert altered_quotas(freed, {user: [QuotaChange(key=RATE, value=None)]}) is freed
+    limited_image = altered_quotas(EMPTY, {user: [QuotaChange(key=RATE, value=1.0)]})
+    assert limited_image.client_quotas == {user: {RATE: 1.0}}
+    assert (
+        altered_quotas(limited_image, {user: [QuotaChange(key=RATE, value=1.0)]}) is limited_image
+    )
+    freed_image = altered_quotas(limited_image, {user: [QuotaChange(key=RATE, value=None)]})
+    assert freed_image.client_quotas == {}
+    assert altered_quotas(freed_image, {user: [QuotaChange(key=RATE, value=None)]}) is freed_image
 
 
 def test_what_is_refused_is_left_out_of_what_changes_at_once() -> None:
@@ -746,15 +746,23 @@ def test_a_refusal_says_why() -> None:
 
 def test_a_file_is_told_also_where_it_has_no_effect() -> None:
     settings = settings_from_values({}, {"num.io.threads": "16", "ssl.key.password": SECRET})
-    threads = broker_value("num.io.threads", scope="1", image=cluster(), settings=settings)
-    assert (threads.value, threads.source, threads.read_only) == ("16", STATIC, False)
-    assert threads.synonyms == (
+    threads_value = broker_value("num.io.threads", scope="1", image=cluster(), settings=settings)
+    assert (threads_value.value, threads_value.source, threads_value.read_only) == (
+        "16",
+        STATIC,
+        False,
+    )
+    assert threads_value.synonyms == (
         ("num.io.threads", "16", STATIC),
         ("num.io.threads", "8", DEFAULT),
     )
-    password = broker_value("ssl.key.password", scope="1", image=cluster(), settings=settings)
-    assert (password.value, password.source, password.is_sensitive) == (None, STATIC, True)
-    assert password.synonyms == (("ssl.key.password", None, STATIC),)
+    password_value = broker_value("ssl.key.password", scope="1", image=cluster(), settings=settings)
+    assert (password_value.value, password_value.source, password_value.is_sensitive) == (
+        None,
+        STATIC,
+        True,
+    )
+    assert password_value.synonyms == (("ssl.key.password", None, STATIC),)
 
 
 def test_what_a_release_does_not_know_is_told_without_its_value() -> None:
@@ -806,18 +814,18 @@ def test_a_broker_tells_its_own_numbers_and_addresses() -> None:
         "node.id": str(own_id),
         "process.roles": "broker,controller",
     }
-    roles = broker_value(
+    roles_value = broker_value(
         "process.roles", scope="1", image=image, settings=DEFAULTS, own_values=broker_values
     )
-    assert (roles.value, roles.source) == ("broker,controller", STATIC)
+    assert (roles_value.value, roles_value.source) == ("broker,controller", STATIC)
     assert own_values(image, max(image.brokers), is_kraft=True)["process.roles"] == "broker"
 
 
 def test_a_broker_before_kraft_has_no_roles() -> None:
     image = cluster()
     own_id = min(image.brokers)
-    in_a_rack = msgspec.structs.replace(image.brokers[own_id], rack="r1")
-    image = msgspec.structs.replace(image, brokers={**image.brokers, own_id: in_a_rack})
+    broker_in_rack = msgspec.structs.replace(image.brokers[own_id], rack="r1")
+    image = msgspec.structs.replace(image, brokers={**image.brokers, own_id: broker_in_rack})
     broker_values = own_values(image, own_id, is_kraft=False)
     assert broker_values.keys() == {"advertised.listeners", "broker.id", "broker.rack", "listeners"}
     assert broker_values["broker.rack"] == "r1"

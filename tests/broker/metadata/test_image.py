@@ -99,8 +99,8 @@ def test_a_new_leader_raises_both_epochs() -> None:
 
 
 def test_leaders_are_looked_for_in_the_order_of_the_replicas() -> None:
-    partition_before = partition(1, replicas=(3, 1, 2), isr=(2, 1, 3))
-    assert leadership_of(partition_after(partition_before, (2, 3), down=(1,)))[0] == 3
+    image_before = partition(1, replicas=(3, 1, 2), isr=(2, 1, 3))
+    assert leadership_of(partition_after(image_before, (2, 3), down=(1,)))[0] == 3
 
 
 @pytest.mark.parametrize(
@@ -128,16 +128,16 @@ def test_the_elr_follows_the_isr(
 
 
 def test_an_eligible_replica_leads_alone_when_the_isr_is_empty() -> None:
-    partition_before = partition(-1, isr=(), elr=(1, 2), last_known=(1,), epoch=4)
-    changed_partition = partition_after(partition_before, (), down=(1, 3), min_isr=2)
+    image_before = partition(-1, isr=(), elr=(1, 2), last_known=(1,), epoch=4)
+    changed_partition = partition_after(image_before, (), down=(1, 3), min_isr=2)
     assert leadership_of(changed_partition) == (2, (2,), (1,), ())
     assert changed_partition is not None
     assert not changed_partition.is_recovering, "it has everything that was committed"
 
 
 def test_eligible_replicas_do_not_lead_while_another_is_in_sync() -> None:
-    partition_before = partition(1, isr=(1,), elr=(2,), epoch=4)
-    assert leadership_of(partition_after(partition_before, (1,), down=(1,), min_isr=2)) == (
+    image_before = partition(1, isr=(1,), elr=(2,), epoch=4)
+    assert leadership_of(partition_after(image_before, (1,), down=(1,), min_isr=2)) == (
         -1,
         (1,),
         (2,),
@@ -146,9 +146,9 @@ def test_eligible_replicas_do_not_lead_while_another_is_in_sync() -> None:
 
 
 def test_the_last_leader_is_elected_again_when_no_other_is_left() -> None:
-    partition_before = partition(-1, isr=(), last_known=(1,), epoch=4)
-    assert partition_after(partition_before, (), down=(1,), min_isr=2) is None
-    changed_partition = partition_after(partition_before, (), down=(3,), min_isr=2)
+    image_before = partition(-1, isr=(), last_known=(1,), epoch=4)
+    assert partition_after(image_before, (), down=(1,), min_isr=2) is None
+    changed_partition = partition_after(image_before, (), down=(3,), min_isr=2)
     assert leadership_of(changed_partition) == (1, (1,), (), ())
     assert changed_partition is not None
     assert changed_partition.is_recovering
@@ -158,47 +158,47 @@ def test_brokers_that_a_reassignment_leaves_out_stay_eligible_and_keep_it_withou
     None
 ):
     """As the classes of a real 4.4.0 do, of partition 0 too: its minimum is that of before."""
-    reassigned = msgspec.structs.replace(
+    reassigned_image = msgspec.structs.replace(
         partition(1, isr=(1, 2)), replicas=(BrokerId(3), BrokerId(1), BrokerId(2))
     )
-    reassigned = msgspec.structs.replace(reassigned, removing=(BrokerId(1), BrokerId(2)))
-    changed_partition = partition_after(reassigned, (1, 2, 3), min_isr=2)
+    reassigned_image = msgspec.structs.replace(
+        reassigned_image, removing=(BrokerId(1), BrokerId(2))
+    )
+    changed_partition = partition_after(reassigned_image, (1, 2, 3), min_isr=2)
     assert leadership_of(changed_partition) == (3, (3,), (1, 2), ())
     assert changed_partition is not None
     leaderless_partition = partition_after(changed_partition, (), down=(3,))
     assert leadership_of(leaderless_partition) == (-1, (), (1, 2, 3), (3,))
     assert leaderless_partition is not None
-    unclean = partition_after(leaderless_partition, (), down=(3,), unclean_shutdown=3)
-    assert leadership_of(unclean) == (-1, (), (1, 2), (3,))
-    assert unclean is not None
-    assert partition_after(unclean, ()) is None, "3 is back, and nobody leads"
+    unclean_image = partition_after(leaderless_partition, (), down=(3,), unclean_shutdown=3)
+    assert leadership_of(unclean_image) == (-1, (), (1, 2), (3,))
+    assert unclean_image is not None
+    assert partition_after(unclean_image, ()) is None, "3 is back, and nobody leads"
 
 
 def test_without_elr_no_replica_is_eligible_and_an_isr_does_not_get_empty() -> None:
-    partition_before = partition(1, isr=(1,), elr=(2,), last_known=(3,))
-    changed_partition = partition_after(partition_before, (), down=(1, 2), has_elr=False, min_isr=2)
+    image_before = partition(1, isr=(1,), elr=(2,), last_known=(3,))
+    changed_partition = partition_after(image_before, (), down=(1, 2), has_elr=False, min_isr=2)
     assert leadership_of(changed_partition) == (-1, (1,), (), (3,))
 
 
 def test_after_an_unclean_shutdown_a_replica_is_not_eligible() -> None:
-    partition_before = partition(-1, isr=(), elr=(1, 2), last_known=(1,))
+    image_before = partition(-1, isr=(), elr=(1, 2), last_known=(1,))
     changed_partition = partition_after(
-        partition_before, (), down=(1, 2, 3), min_isr=2, unclean_shutdown=1
+        image_before, (), down=(1, 2, 3), min_isr=2, unclean_shutdown=1
     )
     assert leadership_of(changed_partition) == (-1, (), (2,), (1,))
 
 
 def test_an_unclean_election_takes_any_live_replica_and_it_is_alone() -> None:
-    partition_before = partition(-1, isr=(1,), elr=(2,), last_known=(1,), epoch=4)
+    image_before = partition(-1, isr=(1,), elr=(2,), last_known=(1,), epoch=4)
     changed_partition = partition_after(
-        partition_before, (1,), down=(1, 2), min_isr=3, election=UNCLEAN
+        image_before, (1,), down=(1, 2), min_isr=3, election=UNCLEAN
     )
     assert leadership_of(changed_partition) == (3, (3,), (), ())
     assert changed_partition is not None
     assert (changed_partition.is_recovering, changed_partition.leader_epoch) == (True, 5)
-    assert (
-        partition_after(partition_before, (1,), down=(1, 2, 3), min_isr=3, election=UNCLEAN) is None
-    )
+    assert partition_after(image_before, (1,), down=(1, 2, 3), min_isr=3, election=UNCLEAN) is None
 
 
 def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
@@ -207,7 +207,7 @@ def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
 
 
 @pytest.mark.parametrize(
-    ("leader", "isr", "down", "expected"),
+    ("leader", "isr", "down", "expected_number"),
     [
         (2, (1, 2, 3), (), 1),
         (2, (2, 3), (), None),
@@ -217,20 +217,20 @@ def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
     ],
 )
 def test_a_preferred_election_wants_the_first_replica_and_takes_another_over_none(
-    leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected: int | None
+    leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected_number: int | None
 ) -> None:
     changed_partition = partition_after(
         partition(leader, isr=isr), isr, down=down, election=PREFERRED
     )
-    assert (None if changed_partition is None else changed_partition.leader) == expected
+    assert (None if changed_partition is None else changed_partition.leader) == expected_number
 
 
 def test_a_leader_that_is_up_has_recovered() -> None:
-    partition_before = partition(3, isr=(3,), is_recovering=True)
-    changed_partition = partition_after(partition_before, (2, 3), has_recovered=True)
+    image_before = partition(3, isr=(3,), is_recovering=True)
+    changed_partition = partition_after(image_before, (2, 3), has_recovered=True)
     assert changed_partition is not None
     assert not changed_partition.is_recovering
-    later_partition = partition_after(partition_before, (2, 3))
+    later_partition = partition_after(image_before, (2, 3))
     assert later_partition is not None
     assert later_partition.is_recovering
 
@@ -291,9 +291,9 @@ def test_a_reassignment_is_over_when_its_replicas_are_in_sync(
     adding: tuple[int, ...],
     expected: tuple[tuple[int, ...], tuple[int, ...]] | None,
 ) -> None:
-    partition_before = partition(isr[0], replicas=replicas, isr=isr[:1], epoch=4)
+    image_before = partition(isr[0], replicas=replicas, isr=isr[:1], epoch=4)
     changed_partition = reassigned_partition(
-        partition_before, isr, replicas, removing=removing, adding=adding
+        image_before, isr, replicas, removing=removing, adding=adding
     )
     assert changed_partition is not None
     if expected is None:
@@ -309,24 +309,22 @@ def test_a_reassignment_is_over_when_its_replicas_are_in_sync(
 
 
 def test_a_leader_that_goes_is_followed_by_a_replica_that_stays() -> None:
-    partition_before = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
+    image_before = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
     changed_partition = reassigned_partition(
-        partition_before, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,)
+        image_before, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,)
     )
     assert leadership_of(changed_partition) == (2, (2, 3), (), ())
-    partition_before = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
+    image_before = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
     changed_partition = reassigned_partition(
-        partition_before, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,), down=(2,)
+        image_before, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,), down=(2,)
     )
     assert leadership_of(changed_partition)[0] == 3
 
 
 def test_an_isr_that_changes_by_itself_ends_what_it_can() -> None:
-    partition_before = partition(
-        1, replicas=(1, 3, 2), isr=(1, 2), epoch=4, removing=(2,), adding=(3,)
-    )
-    assert partition_after(partition_before, (1, 2)) is None
-    changed_partition = partition_after(partition_before, (1, 2, 3))
+    image_before = partition(1, replicas=(1, 3, 2), isr=(1, 2), epoch=4, removing=(2,), adding=(3,))
+    assert partition_after(image_before, (1, 2)) is None
+    changed_partition = partition_after(image_before, (1, 2, 3))
     assert changed_partition is not None
     assert (
         changed_partition.replicas,
@@ -566,7 +564,7 @@ def test_share_groups_begin_at_an_end_or_some_time_ago() -> None:
 
 def test_before_4_3_a_groups_default_is_told_as_its_own() -> None:
     """The values are those of a real 4.2.2 that has 50000 in its file."""
-    (heartbeat, session) = (
+    (heartbeat_value, session) = (
         group_value
         for group_value in group_values(
             {HEARTBEAT: "6000"},
@@ -577,7 +575,7 @@ def test_before_4_3_a_groups_default_is_told_as_its_own() -> None:
         )
         if group_value.name in (HEARTBEAT, SESSION)
     )
-    assert heartbeat.synonyms == ((HEARTBEAT, "6000", ConfigSource.GROUP),)
+    assert heartbeat_value.synonyms == ((HEARTBEAT, "6000", ConfigSource.GROUP),)
     assert session.synonyms == ((SESSION, "50000", ConfigSource.DEFAULT),)
     assert (session.value, session.source) == ("50000", ConfigSource.DEFAULT)
 
@@ -608,11 +606,13 @@ def test_a_groups_own_value_goes_before_the_brokers() -> None:
         "50000",
         ConfigSource.STATIC_BROKER,
     )
-    pause = value_by_name["consumer.assignment.interval.ms"]
-    assert (pause.value, pause.source) == ("7", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    pause_value = value_by_name["consumer.assignment.interval.ms"]
+    assert (pause_value.value, pause_value.source) == ("7", ConfigSource.DYNAMIC_DEFAULT_BROKER)
     assert value_by_name["share.renew.acknowledge.enable"].value == "false"
-    level = value_by_name["share.isolation.level"]
-    assert level.synonyms == (("share.isolation.level", "read_uncommitted", ConfigSource.DEFAULT),)
+    level_value = value_by_name["share.isolation.level"]
+    assert level_value.synonyms == (
+        ("share.isolation.level", "read_uncommitted", ConfigSource.DEFAULT),
+    )
 
 
 def test_members_are_held_to_what_their_group_says() -> None:
@@ -675,10 +675,10 @@ def test_a_topic_is_found_by_its_id_until_it_is_deleted() -> None:
     other_id = uuid.UUID(int=9)
     image = image.with_topic(topic("other", topic_id=other_id))
     assert image.topic_by_id(TOPIC_ID) is image.topics["orders"]
-    without_orders = image.without_topic("orders")
-    assert without_orders.topic_by_id(TOPIC_ID) is None
-    assert without_orders.topic_by_id(other_id) is image.topics["other"]
-    assert "orders" not in without_orders.topics
+    image_without_orders = image.without_topic("orders")
+    assert image_without_orders.topic_by_id(TOPIC_ID) is None
+    assert image_without_orders.topic_by_id(other_id) is image.topics["other"]
+    assert "orders" not in image_without_orders.topics
 
 
 def test_brokers_are_listed_by_id_and_only_while_they_live_and_listen() -> None:
@@ -704,7 +704,7 @@ def test_every_change_is_a_new_image_one_offset_further() -> None:
         image.with_client_metrics("m", {"interval.ms": "1"}),
         image.with_scram(image.scram),
     )
-    assert [change.offset - image.offset for change in changes] == [1] * len(changes)
+    assert [changed_image.offset - image.offset for changed_image in changes] == [1] * len(changes)
     assert image == cluster().with_topic(topic()), "the old image is as it was"
 
 
@@ -719,9 +719,9 @@ def test_the_epoch_of_the_features_moves_with_a_feature_only() -> None:
     image = cluster().with_feature("transaction.version", 2)
     assert image.features_epoch == image.offset
     assert image.with_topic(topic()).features_epoch == image.features_epoch
-    lowered = image.with_feature("transaction.version", 0)
-    assert lowered.features == {"transaction.version": 0}, "level 0 is kept, not removed"
-    assert lowered.features_epoch > image.features_epoch
+    lowered_image = image.with_feature("transaction.version", 0)
+    assert lowered_image.features == {"transaction.version": 0}, "level 0 is kept, not removed"
+    assert lowered_image.features_epoch > image.features_epoch
 
 
 def test_configs_are_replaced_whole() -> None:
@@ -800,18 +800,24 @@ def test_an_image_knows_which_topics_have_changed_since_the_one_before() -> None
     assert changed_topics_of(image.with_feature("f", 1), image) == ()
     assert changed_topics_of(image.without_topic("b"), image) == ("b",)
     assert changed_topics_of(image.with_topic_configs("c", {"retention.ms": "1"}), image) == ("c",)
-    with_two_topics = image.with_topics([own_topic("e"), own_topic("d")])
-    assert changed_topics_of(with_two_topics, image) == ("e", "d")
-    both_partitions = {TopicPartition("c", 0): partition(2), TopicPartition("a", 0): partition(2)}
-    assert changed_topics_of(image.with_partitions(both_partitions), image) == ("a", "c")
+    image_with_two_topics = image.with_topics([own_topic("e"), own_topic("d")])
+    assert changed_topics_of(image_with_two_topics, image) == ("e", "d")
+    both_partition_by_partition = {
+        TopicPartition("c", 0): partition(2),
+        TopicPartition("a", 0): partition(2),
+    }
+    assert changed_topics_of(image.with_partitions(both_partition_by_partition), image) == (
+        "a",
+        "c",
+    )
 
 
 def test_a_reader_that_has_missed_images_compares_them() -> None:
     image = changes(("a", "b"))
     later_image = image.without_topic("a").with_topic(own_topic("c"))
     assert changed_topics_of(later_image, image) == ("a", "c")
-    with_topic_again = image.without_topic("a").with_topic(own_topic("a", 2))
-    assert changed_topics_of(with_topic_again, image) == ("a",)
+    image_with_topic_again = image.without_topic("a").with_topic(own_topic("a", 2))
+    assert changed_topics_of(image_with_topic_again, image) == ("a",)
     assert changed_topics_of(image, later_image) == ("c", "a")
 
 

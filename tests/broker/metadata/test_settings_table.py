@@ -58,8 +58,8 @@ def test_brokers_of_a_release_have_as_many_settings_as_its_jars_list(
 
 def test_facts_are_those_of_the_release() -> None:
     threads = "num.recovery.threads.per.data.dir"
-    for name, default in (("3.9", "1"), ("4.0", "2"), ("4.4", "2")):
-        assert config_keys("broker", RELEASES[name].rules)[threads].default == default
+    for name, default_text in (("3.9", "1"), ("4.0", "2"), ("4.4", "2")):
+        assert config_keys("broker", RELEASES[name].rules)[threads].default == default_text
     segments = "log.segment.bytes"
     for name, minimum in (("3.9", 14), ("4.0", 1_048_576)):
         assert config_keys("broker", RELEASES[name].rules)[segments].minimum == minimum
@@ -101,19 +101,19 @@ def test_since_and_until_are_both_of_the_range(
 
 
 def test_a_switch_may_stand_for_releases() -> None:
-    of_a_switch = row(
+    switch_row = row(
         since="topics_have_dead_letters",
         before={"decompression_is_bounded": SettingFacts(default="1", type="LONG")},
     )
-    assert of_a_switch.is_in(LATEST_RULES)
-    assert not of_a_switch.is_in(Rules(topics_have_dead_letters=False))
-    assert of_a_switch.facts_in(LATEST_RULES) is of_a_switch
-    older_facts = of_a_switch.facts_in(Rules(decompression_is_bounded=False))
-    assert (older_facts.default, older_facts.type, older_facts.importance) == ("1", "LONG", "low")
+    assert switch_row.is_in(LATEST_RULES)
+    assert not switch_row.is_in(Rules(topics_have_dead_letters=False))
+    assert switch_row.facts_in(LATEST_RULES) is switch_row
+    older_row = switch_row.facts_in(Rules(decompression_is_bounded=False))
+    assert (older_row.default, older_row.type, older_row.importance) == ("1", "LONG", "low")
 
 
 def test_the_older_of_two_changes_wins() -> None:
-    changed_twice = row(
+    row_changed_twice = row(
         default="3",
         update="cluster-wide",
         before={"4.0": {"default": "2"}, "3.5": {"default": None, "update": "read-only"}},
@@ -123,8 +123,8 @@ def test_the_older_of_two_changes_wins() -> None:
         ("3.9.2", ("2", UpdateMode.CLUSTER_WIDE)),
         ("2.8.2", (None, UpdateMode.READ_ONLY)),
     ):
-        facts = changed_twice.facts_in(Rules(version=version))
-        assert (facts.default, facts.update) == expected
+        setting_row = row_changed_twice.facts_in(Rules(version=version))
+        assert (setting_row.default, setting_row.update) == expected
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -147,10 +147,10 @@ def test_a_row_of_brokers_has_a_reader_or_a_reason() -> None:
     assert {setting.no_effect for setting in rows} == {"", *NO_EFFECT_REASONS}
 
 
-@pytest.mark.parametrize(("kafka_name", "field"), SETTINGS.items())
-def test_a_default_is_kafkas_unless_it_is_said_why_not(kafka_name: str, field: str) -> None:
-    setting = documentation()[field]
-    ours = getattr(DEFAULTS, field)
+@pytest.mark.parametrize(("kafka_name", "field_name"), SETTINGS.items())
+def test_a_default_is_kafkas_unless_it_is_said_why_not(kafka_name: str, field_name: str) -> None:
+    setting = documentation()[field_name]
+    ours = getattr(DEFAULTS, field_name)
     default = ours if setting.kafka_default is msgspec.UNSET else setting.kafka_default
     theirs = config_key("broker", kafka_name, LATEST_RULES).default
     assert theirs == (None if default is None else text(default)) or setting.unset
@@ -188,7 +188,7 @@ def test_valid_values_are_read_as_kafka_prints_them(
 
 
 def test_a_default_may_be_missing() -> None:
-    node_id = BROKER_CONFIGS["node.id"]
-    assert (node_id.default, node_id.default_text, node_id.type) == (None, "", INT)
+    node_id_key = BROKER_CONFIGS["node.id"]
+    assert (node_id_key.default, node_id_key.default_text, node_id_key.type) == (None, "", INT)
     assert BROKER_CONFIGS["log.cleaner.enable"].type is BOOLEAN
     assert BROKER_CONFIGS["ssl.key.password"].is_sensitive

@@ -25,10 +25,10 @@ def test_without_configs_of_its_own_a_group_has_the_brokers() -> None:
         group_share_partition_max_record_locks=300,
         group_share_record_lock_duration_ms=20_000,
     )
-    expected = SharePartitionSettings(
+    expected_settings = SharePartitionSettings(
         delivery_count_limit=7, max_record_locks=300, record_lock_duration_ms=20_000
     )
-    assert share_settings(None, broker) == share_settings({}, broker) == expected
+    assert share_settings(None, broker) == share_settings({}, broker) == expected_settings
 
 
 def test_what_a_group_says_counts() -> None:
@@ -85,6 +85,6 @@ def test_a_group_begins_at_the_end_unless_it_says_so() -> None:
 @pytest.mark.parametrize("duration", ["PT-1S", "PT-0.5S", "-PT1S", "PT", "P", "1h"])
 def test_a_duration_below_zero_and_what_is_none_are_refused(duration: str) -> None:
     own_configs = {"share.auto.offset.reset": f"by_duration:{duration}"}
-    refusal = group_refusal("g", own_configs, Settings())
-    assert refusal is not None
-    assert "by_duration" in refusal.reason
+    rejection = group_refusal("g", own_configs, Settings())
+    assert rejection is not None
+    assert "by_duration" in rejection.reason

@@ -135,8 +135,8 @@ def test_an_old_name_is_shown_in_milliseconds_and_names_the_new_one() -> None:
 
 def test_shares_are_between_0_and_1() -> None:
     counts = (1,) * 11
-    read = Reading(metric=table.SHARE_FETCH_RATIO, labels=("1", "g"), value=0, counts=counts)
-    text = exposition([read]).decode()
+    reading = Reading(metric=table.SHARE_FETCH_RATIO, labels=("1", "g"), value=0, counts=counts)
+    text = exposition([reading]).decode()
     bounds = re.findall(r'txnsim_share_fetch_partitions_ratio_bucket.*le="([^"]+)"', text)
     assert bounds == [
         "0.0",

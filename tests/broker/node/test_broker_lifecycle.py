@@ -59,8 +59,8 @@ class Bench:
         return self.is_condition_met
 
     async def park(self, *keys: str, timeout_ms: float = 100) -> Any:
-        wait = self.purgatory.wait(keys, timeout_ms=timeout_ms, check=self.check)
-        task = asyncio.get_running_loop().create_task(wait)
+        wait_coroutine = self.purgatory.wait(keys, timeout_ms=timeout_ms, check=self.check)
+        task = asyncio.get_running_loop().create_task(wait_coroutine)
         await asyncio.sleep(0)
         return task
 
@@ -249,10 +249,10 @@ async def test_very_many_deadlines_end_at_their_time(bench: Bench) -> None:
 
 async def test_what_happens_while_it_prepares_is_not_missed(bench: Bench) -> None:
     touched_keys: list[str] = []
-    gate = asyncio.Event()
+    gate_event = asyncio.Event()
 
     async def prepare() -> bool:
-        await gate.wait()
+        await gate_event.wait()
         return bool(touched_keys)
 
     def check(key: str) -> bool:
@@ -266,7 +266,7 @@ async def test_what_happens_while_it_prepares_is_not_missed(bench: Bench) -> Non
     await asyncio.sleep(0)
     bench.purgatory.touch("b")
     assert touched_keys == ["b"]
-    gate.set()
+    gate_event.set()
     assert await task is True
     bench.assert_empty()
 
@@ -276,8 +276,10 @@ async def test_who_is_released_while_it_prepares_waits_no_more(bench: Bench) -> 
         bench.purgatory.release("a")
         return False
 
-    waits = bench.purgatory.wait(("a",), timeout_ms=100, check=bench.check, prepare=prepare)
-    assert await waits is True
+    waits_coroutine = bench.purgatory.wait(
+        ("a",), timeout_ms=100, check=bench.check, prepare=prepare
+    )
+    assert await waits_coroutine is True
     bench.assert_empty()
 
 
@@ -330,11 +332,11 @@ class NodeBench:
         return self.network.sent[-1].command
 
     def answer(self, reply: object) -> None:
-        answer = self.network.sent[-1].answer
+        answer_future = self.network.sent[-1].answer
         if isinstance(reply, Exception):
-            answer.fail(reply)
+            answer_future.fail(reply)
         else:
-            answer.resolve(reply)
+            answer_future.resolve(reply)
 
 
 def test_a_broker_registers_until_it_may_and_then_asks_to_be_unfenced() -> None:
@@ -628,9 +630,9 @@ def test_a_timer_is_the_cause_of_what_it_finds() -> None:
     events = LogEvents(tracer, "broker/1")
     cause_before = events.trace_timer("retention", 300_000)
     events.trace_expiry(LogDriver().log, (PID,))
-    fired, expired = tracer.events()
-    assert (fired.k, fired.p, fired.d) == (
+    fired_event, expired_event = tracer.events()
+    assert (fired_event.k, fired_event.p, fired_event.d) == (
         "timer.fire", (), {"timer": "retention", "waited_ms": 300_000}
     )  # fmt: skip
-    assert expired.p == (fired.i,)
-    assert tracer.set_cause(cause_before) == fired.i
+    assert expired_event.p == (fired_event.i,)
+    assert tracer.set_cause(cause_before) == fired_event.i

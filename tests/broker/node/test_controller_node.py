@@ -265,16 +265,16 @@ async def test_a_new_incarnation_waits_for_the_session_of_the_old_one(
 
 def test_leaders_move_away_before_a_broker_stops() -> None:
     async def main(controller_bench: ControllerBench) -> None:
-        first_answer = await controller_bench.beat(B1, want_shut_down=True)
-        assert not first_answer.should_shut_down
+        first_reply = await controller_bench.beat(B1, want_shut_down=True)
+        assert not first_reply.should_shut_down
         assert controller_bench.controller.state(B1) is LEAVING
         assert (controller_bench.partition.leader, controller_bench.partition.isr) == (2, (2, 3))
-        second_answer = await controller_bench.beat(B1, want_shut_down=True)
-        assert not second_answer.should_shut_down, "others have not said yet that they know"
+        second_reply = await controller_bench.beat(B1, want_shut_down=True)
+        assert not second_reply.should_shut_down, "others have not said yet that they know"
         await controller_bench.beat(B2)
         await controller_bench.beat(B3)
-        last_answer = await controller_bench.beat(B1, want_shut_down=True)
-        assert last_answer.should_shut_down
+        last_reply = await controller_bench.beat(B1, want_shut_down=True)
+        assert last_reply.should_shut_down
         assert not controller_bench.metadata.image.is_alive(B1)
 
     assert run(main) == [{"state": "controlled_shutdown"}, {"state": "shutdown_now"}]
@@ -416,7 +416,7 @@ def test_topics_asked_for_by_one_request_are_published_together_or_not_at_all() 
 
 def test_a_broker_that_is_cut_off_is_given_the_latest_image_after_the_heal() -> None:
     reached_brokers = {BrokerId(1)}
-    metadata_core = Metadata(
+    metadata = Metadata(
         image=initial_image(cluster_id="c", brokers=(broker(1), broker(2)), transaction_version=2),
         settings=Settings(),
         random_bits=RandomStreams(1).stream("topic-ids").getrandbits,
@@ -424,19 +424,19 @@ def test_a_broker_that_is_cut_off_is_given_the_latest_image_after_the_heal() -> 
     )
     offsets_by_broker: list[tuple[int, int]] = []
     for number in (1, 2):
-        metadata_core.subscribe(
+        metadata.subscribe(
             lambda image, number=number: offsets_by_broker.append((number, image.offset)),  # type: ignore[misc]
             broker_id=BrokerId(number),
         )
-    offset_before = metadata_core.image.offset
-    metadata_core.create_topic(TopicToCreate(name="a"))
-    metadata_core.create_topic(TopicToCreate(name="b"))
+    offset_before = metadata.image.offset
+    metadata.create_topic(TopicToCreate(name="a"))
+    metadata.create_topic(TopicToCreate(name="b"))
     assert offsets_by_broker == [(1, offset_before + 1), (1, offset_before + 2)]
-    metadata_core.catch_up(BrokerId(2))
+    metadata.catch_up(BrokerId(2))
     assert len(offsets_by_broker) == 2, "its link is cut still"
     reached_brokers.add(BrokerId(2))
-    metadata_core.catch_up(BrokerId(2))
-    metadata_core.catch_up(BrokerId(2))
+    metadata.catch_up(BrokerId(2))
+    metadata.catch_up(BrokerId(2))
     assert offsets_by_broker[2:] == [(2, offset_before + 2)], "the latest one, once"
 
 
@@ -493,11 +493,11 @@ def test_many_topics_are_decided_on_in_slices_and_published_together() -> None:
 def test_who_makes_a_topic_between_the_slices_has_made_it(
     other_name: str, error: ErrorCode
 ) -> None:
-    metadata_core, other_topic, outcomes = _made_meanwhile(other_name)
-    refusal = [outcome for outcome in outcomes if isinstance(outcome, Rejection)]
-    assert [rejection.error for rejection in refusal] == [error]
-    assert metadata_core.image.topics[other_name] is other_topic
-    assert len(metadata_core.image.topics) == 1_000
+    metadata, other_topic, outcomes = _made_meanwhile(other_name)
+    rejections = [outcome for outcome in outcomes if isinstance(outcome, Rejection)]
+    assert [rejection.error for rejection in rejections] == [error]
+    assert metadata.image.topics[other_name] is other_topic
+    assert len(metadata.image.topics) == 1_000
 
 
 def test_a_topic_of_another_name_between_the_slices_changes_nothing() -> None:
@@ -523,12 +523,12 @@ def _made_meanwhile(
     ) -> tuple[TopicImage | Rejection, list[TopicImage | Rejection]]:
         pace = Pace(env.tasks.turns, env.clock.stopwatch_ns)
         new_topics = [TopicToCreate(name=f"t.{topic_number}") for topic_number in range(1_000)]
-        making = env.tasks.spawn(
+        making_task = env.tasks.spawn(
             metadata_core.create_topics_in_slices(new_topics, pace), name="test"
         )
         await asyncio.sleep(0)
         other_topic = metadata_core.create_topic(TopicToCreate(name=other_name))
-        return other_topic, await making
+        return other_topic, await making_task
 
     return metadata_core, *run_virtual(main, seed=1)
 

@@ -206,10 +206,10 @@ def test_a_log_that_cannot_be_read_keeps_no_other_one_waiting() -> None:
         peer_bench.load()
         read.append(len(peer_bench.finished))
 
-    with pytest.raises(ExceptionGroup, match="background tasks failed") as failure:
+    with pytest.raises(ExceptionGroup, match="background tasks failed") as error_info:
         run(main)
     assert read == [2, 3]
-    assert failure.group_contains(ValueError, match="torn"), "it is told as the bug that it is"
+    assert error_info.group_contains(ValueError, match="torn"), "it is told as the bug that it is"
 
 
 @within(run)
@@ -260,19 +260,21 @@ async def test_a_broker_that_is_gone_sends_no_more_requests() -> None:
     network = RecordingNetwork()
     peers = Peers(network=cast(Network, network), broker_id=B1, request_timeout_ms=77)
     peers.close()
-    answer = peers.write_txn_markers(B2, WriteTxnMarkersCommand(markers=()))
-    assert isinstance(answer.exception(), PeerDisconnectedError)
+    answer_future = peers.write_txn_markers(B2, WriteTxnMarkersCommand(markers=()))
+    assert isinstance(answer_future.exception(), PeerDisconnectedError)
     assert network.sent == []
 
 
 async def test_the_answer_is_the_peers_own() -> None:
     network = RecordingNetwork()
     peers = Peers(network=cast(Network, network), broker_id=B1, request_timeout_ms=77)
-    answer = peers.allocate_producer_ids(AllocateProducerIdsCommand(broker_id=B1, broker_epoch=4))
+    answer_future = peers.allocate_producer_ids(
+        AllocateProducerIdsCommand(broker_id=B1, broker_epoch=4)
+    )
     network.sent[0].answer.resolve(
         AllocateProducerIdsReply(first_producer_id=1_000, producer_id_count=1_000)
     )
-    assert (await answer).first_producer_id == 1_000
+    assert (await answer_future).first_producer_id == 1_000
 
 
 def test_an_older_peer_is_asked_in_versions_that_it_knows() -> None:
@@ -369,8 +371,8 @@ def test_before_kafka_20322_markers_went_out_in_a_version_that_old_peers_hang_up
     network = RecordingNetwork()
     fleet = Fleet(releases_by_broker={B1: own_release, B2: RELEASE_4_1})
     peers = Peers(network=cast(Network, network), broker_id=B1, request_timeout_ms=77, fleet=fleet)
-    answer = peers.write_txn_markers(B2, _markers(transaction_version=2))
-    assert isinstance(answer.exception(), PeerDisconnectedError)
+    answer_future = peers.write_txn_markers(B2, _markers(transaction_version=2))
+    assert isinstance(answer_future.exception(), PeerDisconnectedError)
     assert network.sent == []
     fleet.assign(B2, RELEASE_4_2)
     assert not peers.write_txn_markers(B2, _markers(transaction_version=2)).done()
@@ -443,9 +445,9 @@ async def test_a_rule_names_broker_subject_and_kind(
 ) -> None:
     peer_bench.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, **criteria)
     peer_bench.ask(kind="marker")
-    (verdict,) = peer_bench.told
-    assert error_in(verdict) == 56
-    assert not is_lost(verdict)
+    (fault_effect,) = peer_bench.told
+    assert error_in(fault_effect) == 56
+    assert not is_lost(fault_effect)
 
 
 @within(run_of_crossings)
@@ -458,9 +460,9 @@ async def test_what_is_held_goes_on_with_the_release_and_others_pass_it(
     assert peer_bench.told == []
     peer_bench.injector.release("f")
     await asyncio.sleep(0.001)
-    (verdict,) = peer_bench.told
-    assert verdict is not None
-    assert verdict.outcome is SubmitOutcome.PASS
+    (fault_effect,) = peer_bench.told
+    assert fault_effect is not None
+    assert fault_effect.outcome is SubmitOutcome.PASS
 
 
 @within(run_of_crossings)
@@ -503,7 +505,7 @@ async def test_a_scan_that_is_dropped_is_left_out_once(peer_bench: CrossingsBenc
 
 
 def test_verdicts_are_read_in_one_place() -> None:
-    drop = FaultEffect(outcome=SubmitOutcome.DROP)
-    assert (is_lost(None), is_lost(drop)) == (False, True)
-    assert (error_in(None), error_in(drop)) == (0, 0)
+    drop_effect = FaultEffect(outcome=SubmitOutcome.DROP)
+    assert (is_lost(None), is_lost(drop_effect)) == (False, True)
+    assert (error_in(None), error_in(drop_effect)) == (0, 0)
     assert error_in(FaultEffect(outcome=SubmitOutcome.ERROR, error=6)) == 6

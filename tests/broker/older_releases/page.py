@@ -127,9 +127,11 @@ def exchanges() -> tuple[Row, Iterator[Row]]:
 
     def version(exchange: InterbrokerRequest, release: Release) -> str:
         if exchange.levels:
-            metadata_version = release.features.get("metadata.version")
+            metadata_version_range = release.features.get("metadata.version")
             return str(
-                exchange.at_level(metadata_version.new_cluster_level if metadata_version else 0)
+                exchange.at_level(
+                    metadata_version_range.new_cluster_level if metadata_version_range else 0
+                )
             )
         highest = release.highest_version(exchange.api_key)
         is_between_brokers = exchange.api_key != ADD_PARTITIONS_TO_TXN or highest >= BATCHED_FROM

@@ -65,27 +65,31 @@ async def test_an_implicit_add_that_meets_a_transaction_still_ending() -> None:
         assert len(leader.requests) == questions_asked
         if questions_asked == 2:
             leader.answer()
-        expected = ErrorCode.none if questions_asked == 2 else ErrorCode.concurrent_transactions
-        assert (await task)[P0].error is expected
+        expected_error = (
+            ErrorCode.none if questions_asked == 2 else ErrorCode.concurrent_transactions
+        )
+        assert (await task)[P0].error is expected_error
 
 
 async def test_two_epochs_of_one_producer_in_a_request() -> None:
     produce_command = produce(txn(P0), txn(P1, epoch=1), operation=OLD)
-    mixed = ErrorCode.invalid_producer_id_mapping
-    assert (await LeaderBench().producing.produce(produce_command))[P0].error is mixed
+    mixed_error = ErrorCode.invalid_producer_id_mapping
+    assert (await LeaderBench().producing.produce(produce_command))[P0].error is mixed_error
     leader = LeaderBench(rules=Rules(request_has_one_epoch=False))
     task = start(leader, produce_command)
     await settle()
     leader.answer()
     assert {outcome.error for outcome in (await task).values()} == {ErrorCode.none}
-    other_command = produce(txn(P0), txn(P1, pid=8), operation=OLD)
-    assert (await leader.producing.produce(other_command))[P0].error is mixed
+    other_command = produce(txn(P0), txn(P1, producer_id=8), operation=OLD)
+    assert (await leader.producing.produce(other_command))[P0].error is mixed_error
 
 
 async def test_before_verification_nobody_is_asked() -> None:
     leader = LeaderBench(rules=Rules(transactions_are_verified=False))
-    outcomes = await leader.producing.produce(produce(txn(P0), txn(P1, pid=8), operation=OLD))
-    assert {outcome.error for outcome in outcomes.values()} == {ErrorCode.none}
+    outcome_by_partition = await leader.producing.produce(
+        produce(txn(P0), txn(P1, producer_id=8), operation=OLD)
+    )
+    assert {outcome.error for outcome in outcome_by_partition.values()} == {ErrorCode.none}
     assert leader.requests == []
 
 
@@ -118,24 +122,24 @@ def test_a_partition_whose_leader_is_gone_when_its_transaction_ends() -> None:
         async with cluster.client() as client:
             solo(cluster, leader=B2)
             await client.coordinator("a")
-            home = cluster.home("a")
-            if cluster.leader(home) != B1:
-                cluster.sim.move_leader(home, B1)
+            home_partition = cluster.home("a")
+            if cluster.leader(home_partition) != B1:
+                cluster.sim.move_leader(home_partition, B1)
             producer = Producer(client, transactional_id="a")
-            identity = await producer.init_transactions()
+            producer_identity = await producer.init_transactions()
             producer.begin()
             await producer.send(SOLO.topic, SOLO.partition, b"v")
             await cluster.sim.kill_broker(B2)
             await leaderless(cluster, SOLO, seconds=20)
             await producer.commit()
             await asyncio.sleep(1)
-            (entry,) = cluster.sim.brokers[B1].coordinator.entries()
-            state = entry.state.wire_name
+            (txn_metadata,) = cluster.sim.brokers[B1].coordinator.entries()
+            state = txn_metadata.state.wire_name
             await cluster.sim.start_broker(B2)
             await until_state(client, "a", "CompleteCommit")
             await producer.close()
             log = cluster.sim.brokers[B2].replicas.led[SOLO]
-            return state, log.producers.open_transaction_of(identity.producer_id) >= 0
+            return state, log.producers.open_transaction_of(producer_identity.producer_id) >= 0
 
     assert run_cluster(story) == ("CompleteCommit", True), "4.3 leaves it hanging"
     rules = {"leaderless_partitions_keep_markers": True}

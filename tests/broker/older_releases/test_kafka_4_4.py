@@ -179,11 +179,11 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
             }
             of_v6 = {"topic_id": request_fields.pop("topic_id", topic_id)}
             topic_fields = of_v6 if version == 6 else {"name": "t"}
-            field = "generation_id_or_member_epoch" if version == 6 else "generation_id"
+            field_name = "generation_id_or_member_epoch" if version == 6 else "generation_id"
             committer = {
                 "group_id": "g",
                 "member_id": "m",
-                field: request_fields.pop("epoch", epoch),
+                field_name: request_fields.pop("epoch", epoch),
             }
             answer = await client.ask(
                 TXN_OFFSET_COMMIT,
@@ -204,13 +204,13 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
         assert await commit(member_id="q") is E.unknown_member_id
         assert await commit(topic_id=None) is E.unknown_topic_id
         assert await commit(partition=9) is E.unknown_topic_or_partition
-        for version, stale_error, missing in (
+        for version, stale_error, missing_error in (
             (6, E.stale_member_epoch, E.group_id_not_found),
             (5, E.illegal_generation, E.illegal_generation),
         ):
             assert await commit(version, epoch=epoch + 1) is stale_error
             assert await commit(version, epoch=epoch - 1) is stale_error
-            assert await commit(version, group_id="none", epoch=3) is missing
+            assert await commit(version, group_id="none", epoch=3) is missing_error
 
 
 @within(run_cluster, brokers=1, as_version=("4.4",))

@@ -164,8 +164,12 @@ async def test_the_first_header_v3_settles_the_id_of_its_connection(
 
 @within(run_cluster, **AS_4_5)
 async def test_each_connection_has_an_id_of_its_own(cluster: VirtualCluster) -> None:
-    async with asking(cluster) as one_client, asking(cluster) as another:
-        for client, instance_id in ((one_client, FIRST), (another, OTHER), (one_client, FIRST)):
+    async with asking(cluster) as one_connection, asking(cluster) as other_connection:
+        for client, instance_id in (
+            (one_connection, FIRST),
+            (other_connection, OTHER),
+            (one_connection, FIRST),
+        ):
             assert await client.delete_positions(instance_id) is not E.invalid_request
 
 
@@ -227,11 +231,11 @@ def test_the_assignor_of_a_consumer_group_runs_behind_the_heartbeat(*, is_behind
 
 @within(run_story, **AS_4_5)
 async def test_the_list_of_connections_has_the_id(
-    cluster: VirtualCluster, http: httpx.AsyncClient, /
+    cluster: VirtualCluster, http_client: httpx.AsyncClient, /
 ) -> None:
     async with asking(cluster) as client:
         await client.ask(API_VERSIONS, 3, client_software_name="x", client_software_version="1")
-        (shown_connection,) = (await http.get("/api/v1/connections")).json()
+        (shown_connection,) = (await http_client.get("/api/v1/connections")).json()
         assert shown_connection == {
             "broker": 1,
             "listener": "PLAINTEXT",
@@ -244,14 +248,14 @@ async def test_the_list_of_connections_has_the_id(
         }
         client.send(OFFSET_DELETE, 1, FIRST, client_id=None, group_id="g", topics=[])
         await client.wire.answer()
-        (shown_connection,) = (await http.get("/api/v1/connections")).json()
+        (shown_connection,) = (await http_client.get("/api/v1/connections")).json()
         assert (shown_connection["client_id"], shown_connection["client_instance_id"]) == (
             "app",
             uuid_text(FIRST),
         )
 
     async def none_is_left() -> bool:
-        remaining_connections: list[Any] = (await http.get("/api/v1/connections")).json()
+        remaining_connections: list[Any] = (await http_client.get("/api/v1/connections")).json()
         return not remaining_connections
 
     await until(none_is_left, "the connection is closed")
@@ -270,17 +274,17 @@ def test_the_trace_names_the_instance_and_what_was_refused() -> None:
         ]
 
     events = run_cluster(story, trace_level=TraceLevel.BRIEF, **AS_4_5)
-    instance = uuid_text(FIRST)
-    assert ("msg.recv", instance, None) in events
-    assert events[-1] == ("msg.send", instance, "INVALID_REQUEST")
+    instance_id = uuid_text(FIRST)
+    assert ("msg.recv", instance_id, None) in events
+    assert events[-1] == ("msg.send", instance_id, "INVALID_REQUEST")
 
 
 @within(run_cluster, **AS_4_5)
 async def test_a_fault_strikes_the_requests_of_one_instance(cluster: VirtualCluster) -> None:
     cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, client_instance_id=uuid_text(FIRST))
-    async with asking(cluster) as struck_client, asking(cluster) as spared:
-        for client, instance_id in ((struck_client, FIRST), (spared, OTHER)):
+    async with asking(cluster) as struck_connection, asking(cluster) as spared_connection:
+        for client, instance_id in ((struck_connection, FIRST), (spared_connection, OTHER)):
             client.send(OFFSET_DELETE, 1, instance_id, group_id="g", topics=[])
         await cluster.wait_until_struck()
-        assert (await spared.wire.answer())[0] == 1
-        assert await struck_client.wire.silent_for(5)
+        assert (await spared_connection.wire.answer())[0] == 1
+        assert await struck_connection.wire.silent_for(5)

@@ -202,16 +202,16 @@ def test_the_judge_is_a_real_broker_of_the_reference() -> None:
 
 
 def test_programs_say_which_release_they_are_by_asking_for_it() -> None:
-    for page in ("README.md", "docs/serve.md", "docs/practise.md", "docs/see-it.md"):
-        file_text = (REPOSITORY / page).read_text("utf-8")
+    for page_text in ("README.md", "docs/serve.md", "docs/practise.md", "docs/see-it.md"):
+        file_text = (REPOSITORY / page_text).read_text("utf-8")
         named_releases = set(re.findall(r"up as Apache Kafka ([\d.]+)", file_text))
-        assert named_releases == {REFERENCE.patch_release}, page
+        assert named_releases == {REFERENCE.patch_release}, page_text
 
 
-@pytest.mark.parametrize("module", sorted(SIM.rglob("*.py")), ids=str)
-def test_no_other_module_knows_its_number(module: Path) -> None:
-    if SIM / "releases" not in module.parents:
-        assert REFERENCE.patch_release not in module.read_text("utf-8")
+@pytest.mark.parametrize("module_file", sorted(SIM.rglob("*.py")), ids=str)
+def test_no_other_module_knows_its_number(module_file: Path) -> None:
+    if SIM / "releases" not in module_file.parents:
+        assert REFERENCE.patch_release not in module_file.read_text("utf-8")
 
 
 # The list of changes that are no switch stands beside the list of those that are.

@@ -137,8 +137,8 @@ def test_transactions_at_every_release(
 async def test_records_of_before_4_0_are_not_flexible(cluster: VirtualCluster) -> None:
     async with cluster.client() as client:
         await write(client, "a")
-        home = cluster.home("a")
-    log = cluster.sim.brokers[cluster.leader(home)].replicas.led[home]
+        home_partition = cluster.home("a")
+    log = cluster.sim.brokers[cluster.leader(home_partition)].replicas.led[home_partition]
     assert {_value_version(batch) for batch in log.batches()} == {0}
 
 
@@ -156,22 +156,22 @@ def _value_version(batch: bytes) -> int:
 def test_a_rolling_upgrade_from_3_9_to_4_3_under_load() -> None:
     async def story(cluster: VirtualCluster) -> None:
         async with cluster.client() as client:
-            steady = Producer(client, transactional_id="steady")
-            await steady.init_transactions()
+            steady_producer = Producer(client, transactional_id="steady")
+            await steady_producer.init_transactions()
             count = 0
             for broker in (B1, B2, B3):
-                steady.begin()
-                await send(steady, "steady")
+                steady_producer.begin()
+                await send(steady_producer, "steady")
                 await cluster.sim.stop_broker(broker)
                 await cluster.sim.start_broker(broker, as_version="4.3")
-                await steady.commit()
+                await steady_producer.commit()
                 count += 1
                 await write(client, f"after-{broker}")
             assert {broker.release.name for broker in cluster.sim.brokers.values()} == {"4.3"}
             # The new binaries run the old protocol until somebody raises the level.
             assert cluster.sim.brokers[B1].transaction_version() == TransactionVersion.TV_0
-            await raise_in_mid_transaction(client, steady)
-            await steady.close()
+            await raise_in_mid_transaction(client, steady_producer)
+            await steady_producer.close()
             await until_state(client, "steady", "CompleteCommit")
             await until_read(
                 client,
@@ -261,10 +261,10 @@ async def test_a_coordinator_that_moves_to_an_older_broker_in_mid_transaction(
     async with cluster.client() as client:
         producer = Producer(client, transactional_id="a")
         await producer.init_transactions()
-        for home in (B1, B2, B1):
+        for home_broker_id in (B1, B2, B1):
             producer.begin()
             await send(producer, "moved")
-            give(cluster, cluster.home("a"), home)
+            give(cluster, cluster.home("a"), home_broker_id)
             await producer.commit()
         await producer.close()
         await until_state(client, "a", "CompleteCommit")
@@ -286,12 +286,12 @@ async def test_a_level_that_one_broker_does_not_know_is_refused(cluster: Virtual
             await restart(cluster, B2, "3.9")
 
 
-def produce(pid: int, epoch: int, *, version: int) -> VersionedRequest:
+def produce(producer_id: int, epoch: int, *, version: int) -> VersionedRequest:
     """A Produce request with a transactional batch whose partition was never added."""
     batch = build_batch(
         [Record(key=b"k", value=b"v")],
         timestamp_ms=1,
-        producer_id=pid,
+        producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=0,
         is_transactional=True,
@@ -307,13 +307,13 @@ def produce(pid: int, epoch: int, *, version: int) -> VersionedRequest:
 async def ghost(cluster: VirtualCluster, client: Cluster) -> tuple[ErrorCode, bool]:
     """The answer to an unverified Produce, and whether a transaction hangs now."""
     producer = Producer(client, transactional_id="a")
-    identity = await producer.init_transactions()
+    producer_identity = await producer.init_transactions()
     answer: Any = await client.ask(
         cluster.leader(ORDERS_0),
-        produce(identity.producer_id, identity.producer_epoch, version=9),
+        produce(producer_identity.producer_id, producer_identity.producer_epoch, version=9),
     )
     log = cluster.sim.brokers[cluster.leader(ORDERS_0)].replicas.led[ORDERS_0]
-    is_hanging = log.producers.open_transaction_of(identity.producer_id) >= 0
+    is_hanging = log.producers.open_transaction_of(producer_identity.producer_id) >= 0
     return ErrorCode(answer.responses[0].partition_responses[0].error_code), is_hanging
 
 
@@ -396,17 +396,19 @@ async def test_lowering_the_level_from_2_to_0_locks_live_transactions_of_version
 ) -> None:
     async with cluster.client() as client:
         producer = Producer(client, transactional_id="a")
-        identity = await producer.init_transactions()
+        producer_identity = await producer.init_transactions()
         producer.begin()
         await send(producer, "locked")
         await set_level(client, 0)
-        end = TxnRequests(
-            "a", producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+        end_request = TxnRequests(
+            "a",
+            producer_id=producer_identity.producer_id,
+            producer_epoch=producer_identity.producer_epoch,
         ).end(committed=True, accepted_versions=VersionRange(5, 5))
         errors = []
         for _ in range(2):
-            home = await client.coordinator("a")
-            errors.append(ErrorCode((await client.ask(home, end)).error_code))
+            home_partition = await client.coordinator("a")
+            errors.append(ErrorCode((await client.ask(home_partition, end_request)).error_code))
         assert errors == [ErrorCode.unsupported_version, ErrorCode.concurrent_transactions]
         # A coordinator that moves forgets what was pending, and the level can be raised again.
         await set_level(client, 2)

@@ -37,8 +37,8 @@ def find_places_by_switch() -> dict[str, list[str]]:
     """The places in the code that read a switch, by the switch's name."""
     places_by_switch = defaultdict(list)
     switches = Rules.documentation()
-    for name, tree in trees():
-        for node in ast.walk(tree):
+    for name, module_tree in trees():
+        for node in ast.walk(module_tree):
             match node:
                 case ast.Attribute(attr=str(switch_name)) | ast.Constant(value=str(switch_name)):
                     if switch_name in switches:
@@ -65,16 +65,16 @@ def switches_of_settings() -> set[str]:
     }
 
 
-def older_first(tree: ast.Module) -> Iterator[int]:
+def older_first(module_tree: ast.Module) -> Iterator[int]:
     """Lines that ask whether a switch is off, but to name that, or for one more step."""
     named_tests = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(module_tree):
         match node:
             case ast.Assign(value=value) | ast.Return(value=value):
                 named_tests |= set(ast.walk(value)) if value is not None else set()
             case ast.If(test=test, body=[only], orelse=[]) if not isinstance(only, LEAVES):
                 named_tests.add(test)
-    for node in ast.walk(tree):
+    for node in ast.walk(module_tree):
         match node:
             case ast.UnaryOp(op=ast.Not(), operand=ast.Attribute(attr=switch)):
                 if node not in named_tests and switch in Rules.documentation():
@@ -95,7 +95,9 @@ def test_each_switch_is_asked_in_one_place() -> None:
 
 @pytest.mark.costly
 def test_the_way_of_the_reference_comes_first() -> None:
-    places_found = [f"{name}:{line}" for name, tree in trees() for line in older_first(tree)]
+    places_found = [
+        f"{name}:{line}" for name, module_tree in trees() for line in older_first(module_tree)
+    ]
     assert not places_found, "ask whether the switch is on, or give the older way a name"
 
 

@@ -46,17 +46,19 @@ async def commit_at_the_former_coordinator(
     """
     async with cluster.client() as client:
         producer = await begin_transaction(client, "tx")
-        home = cluster.home("tx")
-        former = cluster.leader(home)
+        home_partition = cluster.home("tx")
+        former_broker_id = cluster.leader(home_partition)
         partition = next(
-            index for index in range(3) if cluster.leader(TopicPartition("orders", index)) != former
+            index
+            for index in range(3)
+            if cluster.leader(TopicPartition("orders", index)) != former_broker_id
         )
         producer.send("orders", partition, b"one")
         await producer.commit()
         if is_completed:
             await until_state(client, "tx", "CompleteCommit")
-        cluster.arm(Hold(), held_point, rule_id="held", broker=former)
-        cluster.move(home)
+        cluster.arm(Hold(), held_point, rule_id="held", broker=former_broker_id)
+        cluster.move(home_partition)
         await cluster.wait_until_struck("held")
         cluster.env.clock.call_later(HELD_MS, lambda: cluster.sim.injector.disarm("held"))
         producer.begin()

@@ -57,10 +57,10 @@ def write(log: PartitionLog, record: TxnRecord, now_ms: int) -> bytes:
 
 
 def clean_up(log: PartitionLog, now_ms: int) -> bool:
-    dirty_range = dirty_part_of(log, now_ms)
-    if dirty_range is None:
+    dirty_part = dirty_part_of(log, now_ms)
+    if dirty_part is None:
         return False
-    for _ in clean(log, dirty_range, now_ms):
+    for _ in clean(log, dirty_part, now_ms):
         pass
     return True
 
@@ -74,13 +74,16 @@ def test_a_cleaned_log_loads_as_the_whole_one(
     log, written_records = empty_log(), []
     now_ms = NOW_MS
     for moves in rounds:
-        for tid, forget in moves:
+        for transactional_id, forget in moves:
             now_ms += 100
             record: TxnRecord = (
-                Tombstone(transactional_id=tid)
+                Tombstone(transactional_id=transactional_id)
                 if forget
                 else to_first(
-                    tid, producer_id=ProducerId(now_ms % 10_000), timeout_ms=9, now_ms=now_ms
+                    transactional_id,
+                    producer_id=ProducerId(now_ms % 10_000),
+                    timeout_ms=9,
+                    now_ms=now_ms,
                 )
             )
             written_records.append(write(log, record, now_ms))

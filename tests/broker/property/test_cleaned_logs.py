@@ -79,11 +79,13 @@ class CompactionAgainstModel(RuleBasedStateMachine):
         value = None if are_tombstones else b"%d" % self.number
         return [Record(key=key.encode(), value=value) for key in keys]
 
-    def remember(self, answer: object, records: list[Record], pid: int) -> None:
+    def remember(self, answer: object, records: list[Record], producer_id: int) -> None:
         assert isinstance(answer, Appended), answer
         for offset, record in enumerate(records, start=answer.base_offset):
             assert record.key is not None
-            self.written.append(WrittenRecord(offset, record.key.decode(), record.value, pid))
+            self.written.append(
+                WrittenRecord(offset, record.key.decode(), record.value, producer_id)
+            )
         self.log.advance_high_watermark(self.log.log_end_offset)
 
     @rule(keys=KEYS, are_tombstones=st.booleans(), codec=st.sampled_from([NONE, GZIP, LZ4]))
@@ -92,14 +94,14 @@ class CompactionAgainstModel(RuleBasedStateMachine):
         batch_data = build_batch(records, timestamp_ms=NOW, compression=codec)
         self.remember(append_client(self.log, batch_data, guard=0, now_ms=self.now), records, -1)
 
-    @rule(keys=KEYS, pid=PIDS, are_tombstones=st.booleans())
-    def send(self, keys: list[str], pid: int, are_tombstones: bool) -> None:
+    @rule(keys=KEYS, producer_id=PIDS, are_tombstones=st.booleans())
+    def send(self, keys: list[str], producer_id: int, are_tombstones: bool) -> None:
         records = self.records(keys, are_tombstones=are_tombstones)
         guard = start_verification(
             self.log,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=0,
-            base_sequence=self.sequences[pid],
+            base_sequence=self.sequences[producer_id],
             supports_epoch_bump=False,
             now_ms=self.now,
         )
@@ -107,32 +109,32 @@ class CompactionAgainstModel(RuleBasedStateMachine):
         batch_data = build_batch(
             records,
             timestamp_ms=NOW,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=0,
-            base_sequence=self.sequences[pid],
+            base_sequence=self.sequences[producer_id],
             is_transactional=True,
         )
-        self.sequences[pid] += len(records)
-        self.open.add(pid)
+        self.sequences[producer_id] += len(records)
+        self.open.add(producer_id)
         self.remember(
-            append_client(self.log, batch_data, guard=guard, now_ms=self.now), records, pid
+            append_client(self.log, batch_data, guard=guard, now_ms=self.now), records, producer_id
         )
 
-    @rule(pid=PIDS, committed=st.booleans())
-    def end(self, pid: int, committed: bool) -> None:
+    @rule(producer_id=PIDS, committed=st.booleans())
+    def end(self, producer_id: int, committed: bool) -> None:
         answer = append_marker(
             self.log,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=0,
             committed=committed,
             coordinator_epoch=0,
             transaction_version=0,
             now_ms=self.now,
         )
-        self.remember(answer, [], pid)
+        self.remember(answer, [], producer_id)
         assert isinstance(answer, Appended)
-        self.ended.append((pid, answer.base_offset, committed))
-        self.open.discard(pid)
+        self.ended.append((producer_id, answer.base_offset, committed))
+        self.open.discard(producer_id)
 
     @rule(ms=st.integers(1, 2 * HORIZON_MS))
     def time_passes(self, ms: int) -> None:
@@ -142,22 +144,22 @@ class CompactionAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def clean(self) -> None:
-        dirty_range = dirty_part_of(self.log, self.now)
-        if dirty_range is None:
+        dirty_part = dirty_part_of(self.log, self.now)
+        if dirty_part is None:
             return
         records_before = self.read(COMMITTED)
-        for _ in clean(self.log, dirty_range, self.now):
+        for _ in clean(self.log, dirty_part, self.now):
             pass
         self.rounds += 1
-        assert self.log.local.cleaned_until == dirty_range.end_offset
+        assert self.log.local.cleaned_until == dirty_part.end_offset
         records_after = self.read(COMMITTED)
         assert latest(records_after) == latest(records_before), "no reader misses a value"
         assert set(records_after) <= set(records_before), "and none sees one that was not there"
         records_below = [
-            record for record in records_after if record.offset < dirty_range.end_offset
+            record for record in records_after if record.offset < dirty_part.end_offset
         ]
         assert [record for record in records_below if record.value is not None] == self.expected(
-            dirty_range.end_offset
+            dirty_part.end_offset
         )
         assert dirty_part_of(self.log, self.now) is None, "a second round finds nothing"
 
@@ -172,8 +174,8 @@ class CompactionAgainstModel(RuleBasedStateMachine):
             return True
         later_commits = [
             committed
-            for pid, offset, committed in self.ended
-            if pid == record.pid and offset > record.offset
+            for producer_id, offset, committed in self.ended
+            if producer_id == record.pid and offset > record.offset
         ]
         return bool(later_commits) and later_commits[0]
 
@@ -251,17 +253,17 @@ class CompactionAgainstModel(RuleBasedStateMachine):
     @invariant()
     def sequences_go_on(self) -> None:
         """A producer's next batch is accepted after any number of rounds."""
-        for pid, sequence in self.sequences.items():
+        for producer_id, sequence in self.sequences.items():
             producer_by_id = {
                 entry.producer_id: entry for entry in self.log.producers.all_producers()
             }
-            if pid in producer_by_id and sequence:
-                assert producer_by_id[pid].last_sequence == sequence - 1
+            if producer_id in producer_by_id and sequence:
+                assert producer_by_id[producer_id].last_sequence == sequence - 1
 
 
-def written_record(record: Record, pid: int) -> WrittenRecord:
+def written_record(record: Record, producer_id: int) -> WrittenRecord:
     assert record.key is not None
-    return WrittenRecord(record.offset, record.key.decode(), record.value, pid)
+    return WrittenRecord(record.offset, record.key.decode(), record.value, producer_id)
 
 
 def latest(records: list[WrittenRecord]) -> dict[str, bytes]:
@@ -390,9 +392,9 @@ class Twins:
 
     def clean(self) -> None:
         """Clean one of the two logs."""
-        dirty_range = dirty_part_of(self.cleaned, self.now_ms)
-        if dirty_range is not None:
-            for _ in clean(self.cleaned, dirty_range, self.now_ms):
+        dirty_part = dirty_part_of(self.cleaned, self.now_ms)
+        if dirty_part is not None:
+            for _ in clean(self.cleaned, dirty_part, self.now_ms):
                 pass
         self.cleaned.check_invariants()
 

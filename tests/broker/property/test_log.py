@@ -78,21 +78,21 @@ class LogAgainstList(RuleBasedStateMachine):
 
     # The model
 
-    def known(self, pid: int) -> KnownProducer:
-        epoch, sequence_next, open_since, coordinator_epoch = -1, 0, -1, -1
+    def known(self, producer_id: int) -> KnownProducer:
+        epoch, sequence_next, open_since_ms, coordinator_epoch = -1, 0, -1, -1
         for event in self.events:
-            if event.pid != pid:
+            if event.pid != producer_id:
                 continue
             if event.outcome is not None:
                 sequence_next = sequence_next if event.epoch == epoch else 0
-                open_since = -1
+                open_since_ms = -1
                 coordinator_epoch = event.coordinator_epoch
             else:
                 sequence_next = event.sequence + len(event.values)
-                if event.transactional and open_since < 0:
-                    open_since = event.base
+                if event.transactional and open_since_ms < 0:
+                    open_since_ms = event.base
             epoch = event.epoch
-        return KnownProducer(epoch, sequence_next, open_since, coordinator_epoch)
+        return KnownProducer(epoch, sequence_next, open_since_ms, coordinator_epoch)
 
     def outcome_of(self, event: ModelBatch) -> tuple[bool, int] | None:
         """(committed, offset of the marker) of the transaction that a batch belongs to."""
@@ -141,14 +141,14 @@ class LogAgainstList(RuleBasedStateMachine):
     # Appending
 
     def make(
-        self, pid: int, *, count: int, epoch: int, sequence: int, is_transactional: bool
+        self, producer_id: int, *, count: int, epoch: int, sequence: int, is_transactional: bool
     ) -> tuple[bytes, tuple[bytes, ...]]:
         record_values = tuple(b"%d" % (self.values + number) for number in range(count))
         self.values += count
         batch_data = build_batch(
             [Record(key=b"k", value=record_value) for record_value in record_values],
             timestamp_ms=NOW,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=sequence,
             is_transactional=is_transactional,
@@ -164,7 +164,7 @@ class LogAgainstList(RuleBasedStateMachine):
         data: bytes,
         values: tuple[bytes, ...],
         *,
-        outcome: bool | None = None,
+        is_success: bool | None = None,
         coordinator_epoch: int = -1,
     ) -> None:
         assert isinstance(answer, Appended), answer
@@ -181,7 +181,7 @@ class LogAgainstList(RuleBasedStateMachine):
                 epoch=header.producer_epoch,
                 sequence=header.base_sequence,
                 transactional=header.is_transactional,
-                outcome=outcome,
+                outcome=is_success,
                 sent=data,
                 stored=stored_batch,
                 coordinator_epoch=coordinator_epoch,
@@ -192,10 +192,10 @@ class LogAgainstList(RuleBasedStateMachine):
         assert not isinstance(answer, Appended), answer
         assert answer.error == error, answer
 
-    def guard(self, pid: int, producer: KnownProducer, *, is_tv2: bool = False) -> int:
+    def guard(self, producer_id: int, producer: KnownProducer, *, is_tv2: bool = False) -> int:
         guard = start_verification(
             self.log,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=max(producer.epoch, 0),
             base_sequence=producer.sequence_next,
             supports_epoch_bump=is_tv2,
@@ -212,26 +212,26 @@ class LogAgainstList(RuleBasedStateMachine):
         )
         self.accept(self.send(batch_data), batch_data, values)
 
-    @rule(pid=PIDS, count=st.integers(1, 3), bumps_epoch=st.booleans())
-    def append_idempotent(self, pid: int, count: int, bumps_epoch: bool) -> None:
-        producer = self.known(pid)
+    @rule(producer_id=PIDS, count=st.integers(1, 3), bumps_epoch=st.booleans())
+    def append_idempotent(self, producer_id: int, count: int, bumps_epoch: bool) -> None:
+        producer = self.known(producer_id)
         epoch, sequence = max(producer.epoch, 0), producer.sequence_next
         if bumps_epoch and producer.epoch >= 0:
             epoch, sequence = epoch + 1, 0
         batch_data, values = self.make(
-            pid, count=count, epoch=epoch, sequence=sequence, is_transactional=False
+            producer_id, count=count, epoch=epoch, sequence=sequence, is_transactional=False
         )
         if producer.open_since >= 0:
             self.refused(self.send(batch_data), 48)
         else:
             self.accept(self.send(batch_data), batch_data, values)
 
-    @rule(pid=PIDS, count=st.integers(1, 3))
-    def append_in_transaction(self, pid: int, count: int) -> None:
-        producer = self.known(pid)
-        guard = self.guard(pid, producer)
+    @rule(producer_id=PIDS, count=st.integers(1, 3))
+    def append_in_transaction(self, producer_id: int, count: int) -> None:
+        producer = self.known(producer_id)
+        guard = self.guard(producer_id, producer)
         batch_data, values = self.make(
-            pid,
+            producer_id,
             count=count,
             epoch=max(producer.epoch, 0),
             sequence=producer.sequence_next,
@@ -240,41 +240,48 @@ class LogAgainstList(RuleBasedStateMachine):
         self.accept(self.send(batch_data, guard=guard), batch_data, values)
 
     @rule(
-        pid=PIDS,
+        producer_id=PIDS,
         committed=st.booleans(),
         bumps_epoch=st.booleans(),
-        tv=st.sampled_from([0, 1, 2]),
+        transaction_version=st.sampled_from([0, 1, 2]),
         step=st.sampled_from([0, 0, 0, 1, -1]),
     )
-    def end(self, pid: int, committed: bool, bumps_epoch: bool, tv: int, step: int = 0) -> None:
+    def end(
+        self,
+        producer_id: int,
+        committed: bool,
+        bumps_epoch: bool,
+        transaction_version: int,
+        step: int = 0,
+    ) -> None:
         """By the coordinator that was here last, by a newer one, or by one that is over."""
-        producer = self.known(pid)
+        producer = self.known(producer_id)
         coordinator_epoch = max(0, producer.coordinator_epoch + step)
         answer = append_marker(
             self.log,
-            producer_id=pid,
+            producer_id=producer_id,
             producer_epoch=max(producer.epoch, 0) + bumps_epoch,
             committed=committed,
             coordinator_epoch=coordinator_epoch,
-            transaction_version=tv,
+            transaction_version=transaction_version,
             now_ms=NOW,
         )
-        if tv == 2 and not bumps_epoch and producer.open_since >= 0:
+        if transaction_version == 2 and not bumps_epoch and producer.open_since >= 0:
             self.refused(answer, 47)
         elif coordinator_epoch < producer.coordinator_epoch:
             self.refused(answer, 52)
         else:
-            self.accept(answer, b"", (), outcome=committed, coordinator_epoch=coordinator_epoch)
+            self.accept(answer, b"", (), is_success=committed, coordinator_epoch=coordinator_epoch)
 
     # What must be refused
 
-    @rule(pid=PIDS, is_transactional=st.booleans(), gap=st.integers(1, 9))
-    def leave_a_gap(self, pid: int, is_transactional: bool, gap: int) -> None:
-        producer = self.known(pid)
+    @rule(producer_id=PIDS, is_transactional=st.booleans(), gap=st.integers(1, 9))
+    def leave_a_gap(self, producer_id: int, is_transactional: bool, gap: int) -> None:
+        producer = self.known(producer_id)
         if producer.epoch < 0:
             return
         batch_data, _ = self.make(
-            pid,
+            producer_id,
             count=1,
             epoch=producer.epoch,
             sequence=producer.sequence_next + gap,
@@ -283,39 +290,45 @@ class LogAgainstList(RuleBasedStateMachine):
         )
         self.refused(self.send(batch_data), 45)
 
-    @rule(pid=PIDS, is_transactional=st.booleans())
-    def come_as_a_zombie(self, pid: int, is_transactional: bool) -> None:
-        producer = self.known(pid)
+    @rule(producer_id=PIDS, is_transactional=st.booleans())
+    def come_as_a_zombie(self, producer_id: int, is_transactional: bool) -> None:
+        producer = self.known(producer_id)
         if producer.epoch < 1:
             return
         batch_data, _ = self.make(
-            pid, count=1, epoch=producer.epoch - 1, sequence=0, is_transactional=is_transactional
+            producer_id,
+            count=1,
+            epoch=producer.epoch - 1,
+            sequence=0,
+            is_transactional=is_transactional,
         )
         self.refused(self.send(batch_data, guard=99), 47)
 
-    @rule(pid=PIDS, bumps_epoch=st.booleans())
-    def come_late(self, pid: int, bumps_epoch: bool) -> None:
+    @rule(producer_id=PIDS, bumps_epoch=st.booleans())
+    def come_late(self, producer_id: int, bumps_epoch: bool) -> None:
         """Append a batch whose verification was followed by a marker, which removes the guard."""
-        producer = self.known(pid)
+        producer = self.known(producer_id)
         if producer.open_since >= 0:
             return
-        guard = self.guard(pid, producer)
+        guard = self.guard(producer_id, producer)
         batch_data, _ = self.make(
-            pid,
+            producer_id,
             count=1,
             epoch=max(producer.epoch, 0),
             sequence=producer.sequence_next,
             is_transactional=True,
         )
-        self.end(pid=pid, committed=False, bumps_epoch=bumps_epoch, tv=0)
+        self.end(
+            producer_id=producer_id, committed=False, bumps_epoch=bumps_epoch, transaction_version=0
+        )
         self.refused(self.send(batch_data, guard=guard), 47 if bumps_epoch else 48)
 
-    @rule(pid=PIDS)
-    def send_again(self, pid: int) -> None:
+    @rule(producer_id=PIDS)
+    def send_again(self, producer_id: int) -> None:
         events_of_producer = [
-            event for event in self.events if event.pid == pid and event.outcome is None
+            event for event in self.events if event.pid == producer_id and event.outcome is None
         ]
-        if not events_of_producer or events_of_producer[-1].epoch != self.known(pid).epoch:
+        if not events_of_producer or events_of_producer[-1].epoch != self.known(producer_id).epoch:
             return
         answer = self.send(events_of_producer[-1].sent)
         assert isinstance(answer, Appended)
@@ -429,8 +442,8 @@ class LogAgainstList(RuleBasedStateMachine):
             producer.producer_id: producer for producer in self.log.producers.all_producers()
         }
         assert set(producer_by_id) == {event.pid for event in self.events if event.pid >= 0}
-        for pid, producer in producer_by_id.items():
-            modelled = self.known(pid)
+        for producer_id, producer in producer_by_id.items():
+            modelled = self.known(producer_id)
             assert producer.producer_epoch == modelled.epoch
             assert producer.coordinator_epoch == modelled.coordinator_epoch
             assert producer.txn_first_offset == modelled.open_since
@@ -441,8 +454,8 @@ class LogAgainstList(RuleBasedStateMachine):
         """Epochs of producers and coordinators never fall, so no record follows a marker that has
         shut its epoch out.
         """
-        for pid in {event.pid for event in self.events if event.pid >= 0}:
-            events_of_producer = [event for event in self.events if event.pid == pid]
+        for producer_id in {event.pid for event in self.events if event.pid >= 0}:
+            events_of_producer = [event for event in self.events if event.pid == producer_id]
             epochs = [event.epoch for event in events_of_producer]
             coordinators = [
                 event.coordinator_epoch for event in events_of_producer if event.outcome is not None
@@ -492,16 +505,18 @@ class LogAgainstList(RuleBasedStateMachine):
             high_watermark=self.high_watermark,
         )
         reread_log.check_invariants()
-        live, replayed_state = self.log.snapshot(), reread_log.snapshot()
+        live_state, replayed_state = self.log.snapshot(), reread_log.snapshot()
         if self.log_start == 0 and not self.is_reloaded:
-            assert live == replayed_state
-        for producer, full_producer in zip(live.producers, replayed_state.producers, strict=True):
+            assert live_state == replayed_state
+        for producer, full_producer in zip(
+            live_state.producers, replayed_state.producers, strict=True
+        ):
             batches = producer.batches
             assert batches == full_producer.batches[len(full_producer.batches) - len(batches) :]
             assert bool(batches) == bool(full_producer.batches)
             assert replace(producer, batches=()) == replace(full_producer, batches=())
-        assert live.ongoing == replayed_state.ongoing
-        assert live.unreplicated == tuple(
+        assert live_state.ongoing == replayed_state.ongoing
+        assert live_state.unreplicated == tuple(
             (first_offset, marker)
             for first_offset, marker in replayed_state.unreplicated
             if marker >= self.settled
@@ -510,8 +525,10 @@ class LogAgainstList(RuleBasedStateMachine):
             (read_batch_header(batch_data).base_offset for batch_data in self.log.batches()),
             self.log_end,
         )
-        assert live.aborted == tuple(
-            entry for entry in replayed_state.aborted if entry.last_offset >= first_kept
+        assert live_state.aborted == tuple(
+            aborted_txn
+            for aborted_txn in replayed_state.aborted
+            if aborted_txn.last_offset >= first_kept
         )
 
 

@@ -71,7 +71,7 @@ class Replication(RuleBasedStateMachine):
             now_ms=self.bench.clock.now_ms(),
         )
         assert not isinstance(guard, Rejection)
-        batch_data = batch(sequence, pid=producer, count=count, is_transactional=True)
+        batch_data = batch(sequence, producer_id=producer, count=count, is_transactional=True)
         result = append_client(log, batch_data, guard=guard, now_ms=self.bench.clock.now_ms())
         assert not isinstance(result, Rejection), result
         node.note_append(log)
@@ -214,23 +214,27 @@ TestReplication.settings = settings(max_examples=30, stateful_step_count=30)
 def test_what_was_deleted_may_be_another_record_on_a_replica_that_was_cut_off(
     has_restarted: bool,
 ) -> None:
-    play = Replication()
-    play.elect(B2)
-    play.isolate(B2)
-    play.end(1, False)
-    play.wait(0)
-    play.heal()
-    play.delete(4)
+    replication = Replication()
+    replication.elect(B2)
+    replication.isolate(B2)
+    replication.end(1, False)
+    replication.wait(0)
+    replication.heal()
+    replication.delete(4)
     if has_restarted:
-        play.restart(B1)
-        play.wait(1)
+        replication.restart(B1)
+        replication.wait(1)
     else:
-        play.isolate(B1)
-    first_batches = {
-        broker: next(iter(node.log.batches())) for broker, node in play.bench.nodes.items()
+        replication.isolate(B1)
+    first_batche_by_broker_id = {
+        broker: next(iter(node.log.batches())) for broker, node in replication.bench.nodes.items()
     }
-    assert first_batches[B1] == first_batches[B3] != first_batches[B2]
-    play.bounds_are_in_order()
-    play.committed_records_agree()
-    play.what_was_committed_stays()
-    play.teardown()
+    assert (
+        first_batche_by_broker_id[B1]
+        == first_batche_by_broker_id[B3]
+        != first_batche_by_broker_id[B2]
+    )
+    replication.bounds_are_in_order()
+    replication.committed_records_agree()
+    replication.what_was_committed_stays()
+    replication.teardown()

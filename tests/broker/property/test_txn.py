@@ -81,11 +81,13 @@ class Model:
         self.promised: bool | None = None
         self.given: dict[Identity, Identity | None] = {}
 
-    def give(self, identity: Identity, asker: Identity | None) -> None:
+    def give(self, producer_identity: Identity, asker_identity: Identity | None) -> None:
         """Hand out an identity: a new one, or again to the very producer that was given it."""
-        is_known = identity in self.given
-        assert not is_known or (asker is not None and self.given[identity] == asker), identity
-        self.given[identity] = asker
+        is_known = producer_identity in self.given
+        assert not is_known or (
+            asker_identity is not None and self.given[producer_identity] == asker_identity
+        ), producer_identity
+        self.given[producer_identity] = asker_identity
 
 
 LOST: Final = st.sampled_from([False] * 5 + [True])
@@ -123,9 +125,9 @@ class OneTransactionalId(RuleBasedStateMachine):
     def init_producer_id(
         self, holder_number: int, has_expected_producer: bool, is_lost: bool
     ) -> None:
-        expected = self.holder(holder_number) if has_expected_producer else None
+        expected_identity = self.holder(holder_number) if has_expected_producer else None
         command = InitProducerId(
-            transactional_id=TID, timeout_ms=TIMEOUT_MS, expected_identity=expected
+            transactional_id=TID, timeout_ms=TIMEOUT_MS, expected_identity=expected_identity
         )
         reply = self.submit(
             lambda fresh_id: decide_init_producer_id(
@@ -139,7 +141,7 @@ class OneTransactionalId(RuleBasedStateMachine):
             is_lost=is_lost,
         )
         if isinstance(reply, Identity):
-            self.model.give(reply, expected)
+            self.model.give(reply, expected_identity)
             self.held.append(reply)
 
     @rule(
@@ -155,11 +157,11 @@ class OneTransactionalId(RuleBasedStateMachine):
         version: TransactionVersion,
         is_lost: bool,
     ) -> None:
-        holder = self.holder(holder_number)
+        holder_identity = self.holder(holder_number)
         command = AddPartitions(
             transactional_id=TID,
-            producer_id=holder.producer_id,
-            producer_epoch=holder.producer_epoch,
+            producer_id=holder_identity.producer_id,
+            producer_epoch=holder_identity.producer_epoch,
             partitions=partitions,
             transaction_version=version,
         )
@@ -181,11 +183,11 @@ class OneTransactionalId(RuleBasedStateMachine):
     def end(
         self, holder_number: int, committed: bool, version: TransactionVersion, is_lost: bool
     ) -> None:
-        holder = self.holder(holder_number)
+        holder_identity = self.holder(holder_number)
         command = EndTxn(
             transactional_id=TID,
-            producer_id=holder.producer_id,
-            producer_epoch=holder.producer_epoch,
+            producer_id=holder_identity.producer_id,
+            producer_epoch=holder_identity.producer_epoch,
             committed=committed,
             transaction_version=version,
         )
@@ -200,7 +202,7 @@ class OneTransactionalId(RuleBasedStateMachine):
             is_lost=is_lost,
         )
         if isinstance(reply, Identity) and version is TV_2:
-            self.model.give(reply, holder)
+            self.model.give(reply, holder_identity)
             self.held.append(reply)
 
     # What happens by itself
@@ -257,12 +259,12 @@ class OneTransactionalId(RuleBasedStateMachine):
     # The way of a record
 
     def submit(self, decide: object, *, is_lost: bool) -> object:
-        txn_before = self.txn
+        metadata_before = self.txn
         outcome = decide(None)  # type: ignore[operator]
         if isinstance(outcome, NeedsProducerId):
             self.next_pid += 1
             outcome = decide(ProducerId(self.next_pid))  # type: ignore[operator]
-        assert self.txn is txn_before, "a decision leaves no trace"
+        assert self.txn is metadata_before, "a decision leaves no trace"
         if isinstance(outcome, Rejection) or not outcome.records:
             return outcome if isinstance(outcome, Rejection) else outcome.reply
         (record,) = outcome.records
@@ -314,15 +316,17 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     @invariant()
     def live_is_what_would_be_loaded(self) -> None:
-        loaded_entry = read_log(self.log, release_rules=LATEST_RULES).entries.get(TID)
-        if loaded_entry is None:
+        loaded_metadata = read_log(self.log, release_rules=LATEST_RULES).entries.get(TID)
+        if loaded_metadata is None:
             was_never_logged = self.txn is None or self.txn.producer_epoch == -1
             assert was_never_logged
             return
         assert self.txn is not None
         field_names = _logged_names(self.txn)
         live = {field_name: getattr(self.txn, field_name) for field_name in field_names}
-        assert live == {field_name: getattr(loaded_entry, field_name) for field_name in field_names}
+        assert live == {
+            field_name: getattr(loaded_metadata, field_name) for field_name in field_names
+        }
 
     @invariant()
     def prepared_waits_for_completion(self) -> None:
@@ -351,10 +355,10 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     @invariant()
     def epochs_of_one_producer_id_never_fall(self) -> None:
-        moves = [record for record in self.written if isinstance(record, TxnTransition)]
-        for earlier_move, later_move in pairwise(moves):
-            if earlier_move.producer_id == later_move.producer_id:
-                assert later_move.producer_epoch >= earlier_move.producer_epoch
+        transitions = [record for record in self.written if isinstance(record, TxnTransition)]
+        for earlier_transition, later_transition in pairwise(transitions):
+            if earlier_transition.producer_id == later_transition.producer_id:
+                assert later_transition.producer_epoch >= earlier_transition.producer_epoch
 
     @invariant()
     def the_producer_id_changes_only_where_no_epoch_is_left(self) -> None:
@@ -375,15 +379,17 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     @invariant()
     def markers_shut_the_data_before_them_out(self) -> None:
-        moves = [record for record in self.written if not isinstance(record, Tombstone)]
-        for earlier_move, later_move in pairwise(moves):
-            if later_move.state in PREPARED_STATES:
-                bumped = later_move.producer_epoch - earlier_move.producer_epoch
-                if earlier_move.producer_epoch == PRODUCER_EPOCH_MAX:  # KAFKA-20090: none is left
+        transitions = [record for record in self.written if not isinstance(record, Tombstone)]
+        for earlier_transition, later_transition in pairwise(transitions):
+            if later_transition.state in PREPARED_STATES:
+                bumped = later_transition.producer_epoch - earlier_transition.producer_epoch
+                if (
+                    earlier_transition.producer_epoch == PRODUCER_EPOCH_MAX
+                ):  # KAFKA-20090: none is left
                     assert bumped == 0
                     continue
                 # two after a fence of version 1 whose record was lost, then one of version 2
-                assert bumped in ((1, 2) if later_move.client_version is TV_2 else (0, 1))
+                assert bumped in ((1, 2) if later_transition.client_version is TV_2 else (0, 1))
 
 
 def _identity(producer_id: int, producer_epoch: int) -> Identity:

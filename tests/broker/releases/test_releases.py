@@ -42,18 +42,18 @@ def test_unknown_keys_are_not_accepted() -> None:
 
 
 def test_a_release_says_what_it_does_otherwise_than_the_one_before() -> None:
-    transaction_versions = FeatureRange(min_level=0, max_level=1, new_cluster_level=1)
+    transaction_version_range = FeatureRange(min_level=0, max_level=1, new_cluster_level=1)
     release = next_release(
         RELEASE,
         name="0.2",
         patch_release="0.2.0",
         api_versions={7: (0, 0), 3: (1, 1), 0: None},
-        features={"group.version": transaction_versions},
+        features={"group.version": transaction_version_range},
     )
     assert (release.name, release.patch_release) == ("0.2", "0.2.0")
     assert list(release.api_versions.items()) == [(1, (2, 4)), (3, (1, 1)), (7, (0, 0))]
     assert release.refused_below == RELEASE.refused_below
-    assert release.features == {"group.version": transaction_versions}
+    assert release.features == {"group.version": transaction_version_range}
     assert not release.rules.unverified_is_abortable, "which came with 3.8"
     assert release.is_released
     assert (
@@ -279,8 +279,8 @@ def test_followers_go_by_the_level_of_the_cluster(transaction_version: int) -> N
 
 def test_a_follower_of_a_new_cluster_asks_in_a_version_that_its_release_has() -> None:
     for release in RELEASES.values():
-        metadata_version = release.features.get("metadata.version")
-        level = metadata_version.new_cluster_level if metadata_version else 0
+        metadata_version_range = release.features.get("metadata.version")
+        level = metadata_version_range.new_cluster_level if metadata_version_range else 0
         assert FOLLOWER_FETCH.at_level(level) == release.highest_version(1)
         assert FOLLOWER_LIST_OFFSETS.at_level(level) == release.highest_version(2)
 

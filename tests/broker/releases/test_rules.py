@@ -45,7 +45,7 @@ def test_releases_differ_where_their_switches_say_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("name", "expected_text"),
     [
         ("min_isr_is_bounded", "3.7"),
         ("share_states_are_made_once", f"none up to {REFERENCE.patch_release}"),
@@ -54,14 +54,16 @@ def test_releases_differ_where_their_switches_say_so() -> None:
         ("positions_come_before_answer", "3.9.1, 4.0"),
     ],
 )
-def test_since_when_is_said_so_that_a_new_release_makes_it_no_lie(name: str, expected: str) -> None:
-    assert Rules.documentation()[name].came(REFERENCE.patch_release) == expected
+def test_since_when_is_said_so_that_a_new_release_makes_it_no_lie(
+    name: str, expected_text: str
+) -> None:
+    assert Rules.documentation()[name].came(REFERENCE.patch_release) == expected_text
 
 
 @pytest.mark.parametrize("field_name", RULE_NAMES)
 def test_every_switch_has_a_case_that_turns_it(field_name: str) -> None:
-    field_value = not getattr(LATEST_RULES, field_name)
-    spellings = (f"{field_name}={field_value}", f'"{field_name}": {field_value}')
+    flag_value = not getattr(LATEST_RULES, field_name)
+    spellings = (f"{field_name}={flag_value}", f'"{field_name}": {flag_value}')
     assert any(spelling in text for text in texts_of_tests() for spelling in spellings), (
         f"nothing has {spellings[0]}"
     )

@@ -35,13 +35,13 @@ def image_of(name: str = "orders", topic_id: int = 1) -> ClusterImage:
     )
 
 
-def log_of(disk: BrokerLogs, image: ClusterImage) -> PartitionLog:
-    orders = image.topics["orders"]
-    return disk.log(orders, 0, disk.config_of(image, orders, B1))
+def log_of(broker_logs: BrokerLogs, image: ClusterImage) -> PartitionLog:
+    orders_topic = image.topics["orders"]
+    return broker_logs.log(orders_topic, 0, broker_logs.config_of(image, orders_topic, B1))
 
 
-def log_with_records(disk: BrokerLogs, count: int = 2) -> PartitionLog:
-    log = log_of(disk, image_of())
+def log_with_records(broker_logs: BrokerLogs, count: int = 2) -> PartitionLog:
+    log = log_of(broker_logs, image_of())
     if log.leader_epoch < 0:
         log.become_leader(0)
     append_client(log, plain(count), guard=0, now_ms=NOW)
@@ -50,14 +50,14 @@ def log_with_records(disk: BrokerLogs, count: int = 2) -> PartitionLog:
 
 
 def test_a_log_is_made_once_and_belongs_to_its_topics_id() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
-    log = log_of(disk, image)
-    assert log_of(disk, image) is log
-    assert list(disk) == [log]
-    assert list(disk.replicas()) == [(uuid.UUID(int=1), log)]
+    log = log_of(broker_logs, image)
+    assert log_of(broker_logs, image) is log
+    assert list(broker_logs) == [log]
+    assert list(broker_logs.replicas()) == [(uuid.UUID(int=1), log)]
     image_again = image_of(topic_id=2)
-    assert log_of(disk, image_again) is not log
+    assert log_of(broker_logs, image_again) is not log
 
 
 def test_a_fresh_replica_knows_no_leader_epoch() -> None:
@@ -66,171 +66,179 @@ def test_a_fresh_replica_knows_no_leader_epoch() -> None:
 
 
 def test_a_deleted_topic_leaves_nothing() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
-    log = log_with_records(disk)
-    run_to_end(disk.checkpoint_high_watermarks())
-    assert [*disk.delete_topic(image.topics["orders"])] == [1], "a step for each replica"
-    assert list(disk) == []
-    assert log_of(disk, image) is not log
+    log = log_with_records(broker_logs)
+    run_to_end(broker_logs.checkpoint_high_watermarks())
+    assert [*broker_logs.delete_topic(image.topics["orders"])] == [1], "a step for each replica"
+    assert list(broker_logs) == []
+    assert log_of(broker_logs, image) is not log
 
 
 def test_a_topic_that_is_deleted_while_high_watermarks_are_noted_leaves_nothing() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
     for partition_index in (0, 1):
-        disk.log(image.topics["orders"], partition_index, config_of())
-    noting = disk.checkpoint_high_watermarks()
+        broker_logs.log(image.topics["orders"], partition_index, config_of())
+    noting = broker_logs.checkpoint_high_watermarks()
     next(noting)
-    assert [*disk.delete_topic(image.topics["orders"])] == [1, 1]
+    assert [*broker_logs.delete_topic(image.topics["orders"])] == [1, 1]
     assert [*noting] == [1], "the second one is passed by"
-    assert disk._high_watermarks == {}
+    assert broker_logs._high_watermarks == {}
 
 
 def test_a_broker_that_has_stopped_notes_no_more_high_watermarks() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
-    log_with_records(disk)
-    assert [*disk.checkpoint_high_watermarks(lambda: True)] == []
-    assert disk._high_watermarks == {}
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
+    log_with_records(broker_logs)
+    assert [*broker_logs.checkpoint_high_watermarks(lambda: True)] == []
+    assert broker_logs._high_watermarks == {}
 
 
 def test_configs_reach_the_logs_that_are_there() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
-    log = log_with_records(disk)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
+    log = log_with_records(broker_logs)
     changed_image = image_of().with_topic_configs("orders", {"max.message.bytes": "99"})
-    orders = changed_image.topics["orders"]
-    assert [*disk.configure_topic(orders, disk.config_of(changed_image, orders, B1))] == [1]
+    orders_topic = changed_image.topics["orders"]
+    assert [
+        *broker_logs.configure_topic(
+            orders_topic, broker_logs.config_of(changed_image, orders_topic, B1)
+        )
+    ] == [1]
     assert log.config.max_message_bytes == 99
 
 
 def test_a_crash_leaves_the_records_and_the_high_watermark_that_was_noted() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
-    log = log_with_records(disk)
-    run_to_end(disk.checkpoint_high_watermarks())
-    log_with_records(disk)
-    disk.reopen(image_of(), B1, now_ms=NOW)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
+    log = log_with_records(broker_logs)
+    run_to_end(broker_logs.checkpoint_high_watermarks())
+    log_with_records(broker_logs)
+    broker_logs.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_end_offset, log.high_watermark) == (4, 2)
 
 
 def test_a_broken_machine_loses_what_was_not_flushed() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
-    log = log_with_records(disk)
-    disk.close()
-    log_with_records(disk)
-    assert disk.lose_unflushed(now_ms=NOW) == [log]
-    assert disk.lose_unflushed(now_ms=NOW) == []
-    disk.reopen(image_of(), B1, now_ms=NOW)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
+    log = log_with_records(broker_logs)
+    broker_logs.close()
+    log_with_records(broker_logs)
+    assert broker_logs.lose_unflushed(now_ms=NOW) == [log]
+    assert broker_logs.lose_unflushed(now_ms=NOW) == []
+    broker_logs.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_end_offset, log.high_watermark) == (2, 2)
 
 
 def test_topics_that_were_deleted_meanwhile_are_gone_after_the_start() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
-    log_with_records(disk)
-    disk.reopen(cluster(), B1, now_ms=NOW)
-    assert list(disk) == []
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
+    log_with_records(broker_logs)
+    broker_logs.reopen(cluster(), B1, now_ms=NOW)
+    assert list(broker_logs) == []
 
 
 def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
-    log = log_with_records(disk)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
+    log = log_with_records(broker_logs)
     moved_image = cluster().with_topic(
         topic("orders", partition(2, replicas=(2,)), partition(1), topic_id=uuid.UUID(int=1))
     )
-    other_log = disk.log(moved_image.topics["orders"], 1, LogConfig(rules=LATEST_RULES))
-    disk.reopen(moved_image, B1, now_ms=NOW)
-    assert list(disk) == [other_log]
-    smaller = cluster().with_topic(topic("orders", partition(1), topic_id=uuid.UUID(int=1)))
-    disk.reopen(smaller, B1, now_ms=NOW)
-    assert list(disk) == []
-    assert log_of(disk, image_of()) is not log
+    other_log = broker_logs.log(moved_image.topics["orders"], 1, LogConfig(rules=LATEST_RULES))
+    broker_logs.reopen(moved_image, B1, now_ms=NOW)
+    assert list(broker_logs) == [other_log]
+    smaller_image = cluster().with_topic(topic("orders", partition(1), topic_id=uuid.UUID(int=1)))
+    broker_logs.reopen(smaller_image, B1, now_ms=NOW)
+    assert list(broker_logs) == []
+    assert log_of(broker_logs, image_of()) is not log
 
 
 def test_a_log_of_before_is_gone_on_with() -> None:
     image = image_of()
     log = log_with_records(BrokerLogs(DEFAULTS, LATEST_RULES))
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
-    disk.adopt_log(image.topics["orders"].topic_id, log, high_watermark=1)
-    disk.reopen(image, B1, now_ms=NOW)
-    assert log_of(disk, image) is log
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
+    broker_logs.adopt_log(image.topics["orders"].topic_id, log, high_watermark=1)
+    broker_logs.reopen(image, B1, now_ms=NOW)
+    assert log_of(broker_logs, image) is log
     assert (log.high_watermark, log.log_end_offset) == (1, 2)
 
 
 # Where logs start
 
 
-def delete_records(disk: BrokerLogs, before_offset: int) -> None:
-    log_of(disk, image_of()).delete_records_before(before_offset)
+def delete_records(broker_logs: BrokerLogs, before_offset: int) -> None:
+    log_of(broker_logs, image_of()).delete_records_before(before_offset)
 
 
 def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
-    log = log_with_records(disk, 6)
-    delete_records(disk, 3)
-    disk.checkpoint_log_starts()
-    delete_records(disk, 5)
-    disk.reopen(image_of(), B1, now_ms=NOW)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
+    log = log_with_records(broker_logs, 6)
+    delete_records(broker_logs, 3)
+    broker_logs.checkpoint_log_starts()
+    delete_records(broker_logs, 5)
+    broker_logs.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_start_offset, log.log_end_offset) == (3, 6)
 
 
 def test_a_broker_that_stops_in_order_notes_it() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
-    log = log_with_records(disk, 6)
-    delete_records(disk, 5)
-    disk.close()
-    disk.reopen(image_of(), B1, now_ms=NOW)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
+    log = log_with_records(broker_logs, 6)
+    delete_records(broker_logs, 5)
+    broker_logs.close()
+    broker_logs.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 5
 
 
 def test_deleting_a_replica_notes_the_starts_of_the_others() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
-    log = log_with_records(disk, 6)
-    disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
-    delete_records(disk, 4)
-    disk.delete_replicas(image.topics["orders"], (1,))
-    delete_records(disk, 5)
-    disk.delete_replicas(image.topics["orders"], (1,))  # it was not here any more
-    disk.reopen(image_of(), B1, now_ms=NOW)
+    log = log_with_records(broker_logs, 6)
+    broker_logs.log(
+        image.topics["orders"], 1, broker_logs.config_of(image, image.topics["orders"], B1)
+    )
+    delete_records(broker_logs, 4)
+    broker_logs.delete_replicas(image.topics["orders"], (1,))
+    delete_records(broker_logs, 5)
+    broker_logs.delete_replicas(image.topics["orders"], (1,))  # it was not here any more
+    broker_logs.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 4
 
 
 def test_a_topic_that_is_deleted_costs_one_note(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint has a line for every log of the disk."""
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
-    orders = image.topics["orders"]
-    config = disk.config_of(image, orders, B1)
-    for partition_index in range(len(orders.partitions)):
-        disk.log(orders, partition_index, config)
+    orders_topic = image.topics["orders"]
+    config = broker_logs.config_of(image, orders_topic, B1)
+    for partition_index in range(len(orders_topic.partitions)):
+        broker_logs.log(orders_topic, partition_index, config)
     notes: list[int] = []
     monkeypatch.setattr(
         BrokerLogs, "checkpoint_log_starts", lambda self: notes.append(len(self._logs))
     )
-    assert [*disk.delete_topic(orders)] == [1] * len(orders.partitions)
-    assert len(orders.partitions) > 1
+    assert [*broker_logs.delete_topic(orders_topic)] == [1] * len(orders_topic.partitions)
+    assert len(orders_topic.partitions) > 1
     assert notes == [0]
 
 
 def test_a_directory_that_has_failed_takes_no_notes() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
-    log = log_with_records(disk, 6)
-    disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
-    delete_records(disk, 4)
-    disk.has_failed = True
-    disk.delete_replicas(image.topics["orders"], (1,))
-    disk.close()
-    disk.reopen(image_of(), B1, now_ms=NOW)
+    log = log_with_records(broker_logs, 6)
+    broker_logs.log(
+        image.topics["orders"], 1, broker_logs.config_of(image, image.topics["orders"], B1)
+    )
+    delete_records(broker_logs, 4)
+    broker_logs.has_failed = True
+    broker_logs.delete_replicas(image.topics["orders"], (1,))
+    broker_logs.close()
+    broker_logs.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 0
 
 
 def test_a_log_that_starts_with_its_first_segment_needs_no_note() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
-    log = log_with_records(disk, 6)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
+    log = log_with_records(broker_logs, 6)
     log.restart_at(9, now_ms=NOW)
-    disk.checkpoint_log_starts()
+    broker_logs.checkpoint_log_starts()
     log.restart_at(7, now_ms=NOW)
-    disk.reopen(image_of(), B1, now_ms=NOW)
+    broker_logs.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 7
 
 
@@ -238,9 +246,9 @@ def test_a_log_of_before_starts_where_that_was_noted() -> None:
     image = image_of()
     log = log_with_records(BrokerLogs(DEFAULTS, LATEST_RULES), 6)
     log.delete_records_before(4)
-    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
-    disk.adopt_log(image.topics["orders"].topic_id, log, high_watermark=6)
-    disk.reopen(image, B1, now_ms=NOW)
+    broker_logs = BrokerLogs(DEFAULTS, LATEST_RULES)
+    broker_logs.adopt_log(image.topics["orders"].topic_id, log, high_watermark=6)
+    broker_logs.reopen(image, B1, now_ms=NOW)
     assert log.log_start_offset == 4
 
 
@@ -282,13 +290,13 @@ class Disks:
         return log
 
     def look(self, budget: int) -> tuple[BudgetCheck, list[tuple[int, PartitionLog]]]:
-        look = BudgetCheck()
+        budget_check = BudgetCheck()
         moved_logs = [
             replica
-            for replica in enforce_budget(self.disks, budget, NOW, look)
+            for replica in enforce_budget(self.disks, budget, NOW, budget_check)
             if replica is not None
         ]
-        return look, moved_logs
+        return budget_check, moved_logs
 
 
 @pytest.fixture
@@ -305,9 +313,9 @@ def fill(driver: LogDriver, batch_count: int, *, at_ms: int = 0) -> None:
 def test_below_half_of_the_budget_nothing_changes(disks: Disks) -> None:
     driver = disks.log()
     fill(driver, 40)
-    look, moved_logs = disks.look(OFF)
-    assert (look.freed_bytes, moved_logs, len(driver.log.local.segments)) == (0, [], 4)
-    assert look.held_bytes == driver.log.local.segments.size_bytes + 40 * (
+    budget_check, moved_logs = disks.look(OFF)
+    assert (budget_check.freed_bytes, moved_logs, len(driver.log.local.segments)) == (0, [], 4)
+    assert budget_check.held_bytes == driver.log.local.segments.size_bytes + 40 * (
         BATCH_BYTES + LIST_ENTRY_BYTES
     )
 
@@ -317,11 +325,15 @@ def test_at_the_edge_the_oldest_closed_segments_go_first(disks: Disks) -> None:
     fill(young_log, 60, at_ms=10)
     fill(old_log, 60)
     held_bytes = disks.look(OFF)[0].held_bytes
-    look, moved_logs = disks.look(held_bytes)
+    budget_check, moved_logs = disks.look(held_bytes)
     assert moved_logs == [(0, old_log.log)]
     # Two of sixteen parts are free then, in whole segments: 20 of 120 batches.
     assert (old_log.log.log_start_offset, young_log.log.log_start_offset) == (20, 0)
-    assert disks.look(OFF)[0].held_bytes == held_bytes - look.freed_bytes <= held_bytes * 14 // 16
+    assert (
+        disks.look(OFF)[0].held_bytes
+        == held_bytes - budget_check.freed_bytes
+        <= held_bytes * 14 // 16
+    )
 
 
 def test_nothing_from_the_first_open_transaction_on_goes(disks: Disks) -> None:
@@ -347,10 +359,10 @@ def test_what_is_not_replicated_stays(disks: Disks) -> None:
 def test_compacted_logs_stay_and_their_segments_are_not_ended(disks: Disks) -> None:
     driver = disks.log(COMPACTED)
     for _ in range(60):
-        assert driver.append(batch(-1, pid=-1, record_value=RECORD_VALUE)) == 0
+        assert driver.append(batch(-1, producer_id=-1, record_value=RECORD_VALUE)) == 0
     count = len(driver.log.local.segments)
-    look, moved_logs = disks.look(10 * KB)
-    assert (look.freed_bytes, moved_logs) == (0, [])
+    budget_check, moved_logs = disks.look(10 * KB)
+    assert (budget_check.freed_bytes, moved_logs) == (0, [])
     assert len(driver.log.local.segments) == count
 
 
@@ -358,22 +370,22 @@ def test_replicas_share_their_batches_and_go_together(disks: Disks) -> None:
     leader = disks.log()
     fill(leader, 60)
     single_held_bytes = disks.look(OFF)[0].held_bytes
-    follower = disks.follower(leader)
+    follower_log = disks.follower(leader)
     held_bytes = disks.look(OFF)[0].held_bytes
     assert held_bytes == single_held_bytes + 60 * LIST_ENTRY_BYTES
     _, moved_logs = disks.look(held_bytes)
-    assert moved_logs == [(0, leader.log), (1, follower)]
-    assert leader.log.log_start_offset == follower.log_start_offset > 0
+    assert moved_logs == [(0, leader.log), (1, follower_log)]
+    assert leader.log.log_start_offset == follower_log.log_start_offset > 0
 
 
 def test_a_replica_that_lags_keeps_what_it_has(disks: Disks) -> None:
     leader = disks.log()
     fill(leader, 20)
-    follower = disks.follower(leader)
+    follower_log = disks.follower(leader)
     fill(leader, 60)
     disks.look(40 * KB)
     assert leader.log.log_start_offset > 20
-    assert follower.log_start_offset == 0
+    assert follower_log.log_start_offset == 0
 
 
 def test_an_active_segment_of_a_part_is_ended_from_half_of_the_budget_on(disks: Disks) -> None:
@@ -381,8 +393,8 @@ def test_an_active_segment_of_a_part_is_ended_from_half_of_the_budget_on(disks: 
     fill(large_log, 60)
     fill(small_log, 2)
     held_bytes = disks.look(OFF)[0].held_bytes
-    look, moved_logs = disks.look(held_bytes * 3 // 2)
-    assert (look.freed_bytes, moved_logs) == (0, [])
+    budget_check, moved_logs = disks.look(held_bytes * 3 // 2)
+    assert (budget_check.freed_bytes, moved_logs) == (0, [])
     assert (len(large_log.log.local.segments), len(small_log.log.local.segments)) == (2, 1)
 
 
@@ -391,8 +403,8 @@ def test_where_closed_segments_are_too_few_the_largest_active_ones_are_ended(dis
     for driver_number, driver in enumerate(drivers):
         fill(driver, 1 + driver_number % 2)
     held_bytes = disks.look(OFF)[0].held_bytes
-    look, _ = disks.look(held_bytes)
-    assert look.freed_bytes == 0
+    budget_check, _ = disks.look(held_bytes)
+    assert budget_check.freed_bytes == 0
     closed_segment_counts = [len(driver.log.local.segments) - 1 for driver in drivers]
     assert closed_segment_counts == [0, 1] * 5 + [0] * 30, "five of two batches: an eighth of all"
     assert disks.look(held_bytes)[0].freed_bytes > 0

@@ -62,8 +62,10 @@ def sessions(slot_count: int = 1000) -> FetchSessions:
 class Reader:
     """A client that keeps fetch sessions at one broker."""
 
-    def __init__(self, cache: FetchSessions, *, by_ids: bool = False, is_follower: bool = False):
-        self.cache = cache
+    def __init__(
+        self, fetch_sessions: FetchSessions, *, by_ids: bool = False, is_follower: bool = False
+    ):
+        self.cache = fetch_sessions
         self.by_ids = by_ids
         self.follower = is_follower
         self.session_id = 0
@@ -256,8 +258,8 @@ def test_an_answer_that_was_overtaken_is_refused() -> None:
     assert isinstance(slow_plan, IncrementalPlan)
     reader.epoch += 1
     reader.fetch()
-    late_answer = reader.cache.conclude(slow_plan, [FETCH_OUTCOME], now_ms=0)
-    assert (late_answer.error, late_answer.session_id, late_answer.results) == (
+    late_conclusion = reader.cache.conclude(slow_plan, [FETCH_OUTCOME], now_ms=0)
+    assert (late_conclusion.error, late_conclusion.session_id, late_conclusion.results) == (
         E.invalid_fetch_session_epoch,
         reader.session_id,
         [],
@@ -271,8 +273,8 @@ def test_a_session_that_was_closed_meanwhile_still_answers() -> None:
     assert isinstance(slow_plan, IncrementalPlan)
     reader.epoch += 1
     reader.fetch(forget=[A])
-    late_answer = reader.cache.conclude(slow_plan, [FETCH_OUTCOME], now_ms=0)
-    assert (late_answer.error, late_answer.session_id, late_answer.results) == (
+    late_conclusion = reader.cache.conclude(slow_plan, [FETCH_OUTCOME], now_ms=0)
+    assert (late_conclusion.error, late_conclusion.session_id, late_conclusion.results) == (
         0,
         reader.session_id,
         [],
@@ -362,11 +364,11 @@ def test_the_plan_of_an_idle_session_is_not_made_anew() -> None:
 
 def test_missing_partitions_come_last_and_unknown_ids_before_unknown_partitions() -> None:
     reader = Reader(sessions())
-    no_id, no_topic = (
+    outcome_without_id, outcome_without_topic = (
         FetchOutcome(error=E.unknown_topic_id),
         FetchOutcome(error=E.unknown_topic_or_partition),
     )
-    conclusion = reader.fetch(A, B, C, p0=no_topic, p1=no_id)
+    conclusion = reader.fetch(A, B, C, p0=outcome_without_topic, p1=outcome_without_id)
     assert result_indexes(conclusion) == [2, 1, 0]
     plan = reader.plan()
     assert isinstance(plan, IncrementalPlan)
@@ -409,13 +411,13 @@ def test_a_name_that_was_found_stays_and_may_mean_another_topic() -> None:
 
 def test_the_zero_id_has_no_name() -> None:
     reader = Reader(sessions(), by_ids=True)
-    zero = FetchPartition(
+    zero_partition = FetchPartition(
         topic_partition=TopicPartition("", 0), fetch_offset=0, max_bytes=1, naming=Naming.NO_NAME
     )
     request = SessionRequest(
         session_id=0,
         session_epoch=0,
-        partitions={(None, 0): zero},
+        partitions={(None, 0): zero_partition},
         names_topics_by_id=True,
         is_privileged=False,
     )
@@ -433,9 +435,9 @@ def test_the_zero_id_has_no_name() -> None:
 
 
 def fill(
-    cache: FetchSessions, reader_count: int, *keys: PartitionKey, **fields: bool
+    fetch_sessions: FetchSessions, reader_count: int, *keys: PartitionKey, **fields: bool
 ) -> list[Reader]:
-    readers_made = [Reader(cache, **fields) for _ in range(reader_count)]
+    readers_made = [Reader(fetch_sessions, **fields) for _ in range(reader_count)]
     for reader in readers_made:
         reader.fetch(*keys)
     return readers_made
@@ -445,15 +447,15 @@ def fill(
     ("slot_count", "sessions_kept"), [(0, 0), (7, 0), (8, 8), (15, 8), (16, 16)]
 )
 def test_slots_are_split_evenly_among_the_shards(slot_count: int, sessions_kept: int) -> None:
-    cache = sessions(slot_count)
-    readers = fill(cache, 20, A)
-    assert len(cache) == sessions_kept
+    fetch_sessions = sessions(slot_count)
+    readers = fill(fetch_sessions, 20, A)
+    assert len(fetch_sessions) == sessions_kept
     assert [reader.session_id > 0 for reader in readers] == [n < sessions_kept for n in range(20)]
 
 
 def test_ids_are_positive_distinct_and_drawn_again_when_taken() -> None:
-    cache = FetchSessions(slot_count=1000, draw_number=iter_draw([1, 1, 1, 2]))
-    (first_reader, *_, second_reader) = fill(cache, SHARD_COUNT + 1, A)
+    fetch_sessions = FetchSessions(slot_count=1000, draw_number=iter_draw([1, 1, 1, 2]))
+    (first_reader, *_, second_reader) = fill(fetch_sessions, SHARD_COUNT + 1, A)
     assert (first_reader.session_id, second_reader.session_id) == (1, 2)
 
 
@@ -464,50 +466,50 @@ def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
 
 
 def test_sessions_are_bounded_by_what_they_hold() -> None:
-    cache = FetchSessions(slot_count=1000, draw_number=in_turn(), partition_count=5)
-    first_reader, second_reader = Reader(cache), Reader(cache)
+    fetch_sessions = FetchSessions(slot_count=1000, draw_number=in_turn(), partition_count=5)
+    first_reader, second_reader = Reader(fetch_sessions), Reader(fetch_sessions)
     first_reader.fetch(A, B, C)
     assert first_reader.session_id > 0
     assert second_reader.fetch(A, B, C).session_id == 0
-    late_reader = Reader(cache)
+    late_reader = Reader(fetch_sessions)
     late_reader.now_ms = EVICTION_MS + 1
     assert late_reader.fetch(A, B, C).session_id > 0
-    assert len(cache) == 1
+    assert len(fetch_sessions) == 1
 
 
 def test_a_session_that_grows_over_the_bound_ends() -> None:
-    cache = FetchSessions(
+    fetch_sessions = FetchSessions(
         slot_count=1000, draw_number=in_turn(), partition_count=LARGE_SESSION_PARTITIONS + 1
     )
-    reader = Reader(cache)
+    reader = Reader(fetch_sessions)
     reader.fetch(*(("t", partition_number) for partition_number in range(LARGE_SESSION_PARTITIONS)))
     assert reader.session_id > 0
     reader.fetch(("t", LARGE_SESSION_PARTITIONS))
-    assert len(cache) == 1
+    assert len(fetch_sessions) == 1
     assert reader.plan(("t", LARGE_SESSION_PARTITIONS + 1)) is E.fetch_session_id_not_found
-    assert len(cache) == 0
+    assert len(fetch_sessions) == 0
 
 
 def test_a_consumer_does_not_evict_a_young_session() -> None:
-    cache = sessions(SHARD_COUNT)
-    fill(cache, SHARD_COUNT, A)
-    late_reader = Reader(cache)
+    fetch_sessions = sessions(SHARD_COUNT)
+    fill(fetch_sessions, SHARD_COUNT, A)
+    late_reader = Reader(fetch_sessions)
     late_reader.now_ms = EVICTION_MS
     assert late_reader.fetch(A, B, C).session_id == 0
-    assert len(cache) == SHARD_COUNT
+    assert len(fetch_sessions) == SHARD_COUNT
 
 
 def test_the_session_that_was_idle_longest_is_evicted() -> None:
-    cache = sessions(2 * SHARD_COUNT)
-    idle_reader, *other_readers = fill(cache, 2 * SHARD_COUNT, A)
+    fetch_sessions = sessions(2 * SHARD_COUNT)
+    idle_reader, *other_readers = fill(fetch_sessions, 2 * SHARD_COUNT, A)
     for reader in other_readers:
         reader.now_ms = 1
         reader.fetch()
-    late_reader = Reader(cache)
+    late_reader = Reader(fetch_sessions)
     late_reader.now_ms = EVICTION_MS + 1
     assert late_reader.fetch(A).session_id > 0
-    assert cache.find(idle_reader.session_id) is None
-    assert len(cache) == 2 * SHARD_COUNT
+    assert fetch_sessions.find(idle_reader.session_id) is None
+    assert len(fetch_sessions) == 2 * SHARD_COUNT
 
 
 @pytest.mark.parametrize(("size", "must_evict"), [(1, False), (2, False), (3, True)])
@@ -515,60 +517,60 @@ def test_an_old_session_gives_way_to_a_larger_one(
     size: int,
     must_evict: bool,
 ) -> None:
-    cache = sessions(SHARD_COUNT)
-    readers = fill(cache, SHARD_COUNT, A, B)
+    fetch_sessions = sessions(SHARD_COUNT)
+    readers = fill(fetch_sessions, SHARD_COUNT, A, B)
     for reader in readers:
         reader.now_ms = EVICTION_MS + 1
         reader.fetch()
-    late_reader = Reader(cache)
+    late_reader = Reader(fetch_sessions)
     late_reader.now_ms = EVICTION_MS + 2
     assert (late_reader.fetch(*(A, B, C)[:size]).session_id > 0) is must_evict
-    assert (cache.find(readers[0].session_id) is None) is must_evict
+    assert (fetch_sessions.find(readers[0].session_id) is None) is must_evict
 
 
 def test_of_old_sessions_the_smallest_gives_way() -> None:
-    cache = sessions(2 * SHARD_COUNT)
-    large_reader = fill(cache, SHARD_COUNT, A, B)[0]
-    small_reader = fill(cache, SHARD_COUNT, A)[0]
+    fetch_sessions = sessions(2 * SHARD_COUNT)
+    large_reader = fill(fetch_sessions, SHARD_COUNT, A, B)[0]
+    small_reader = fill(fetch_sessions, SHARD_COUNT, A)[0]
     for reader in (small_reader, large_reader):
         reader.now_ms = EVICTION_MS + 1
         reader.fetch()
     small_reader.fetch(B)
     small_reader.fetch(forget=[B])
-    late_reader = Reader(cache)
+    late_reader = Reader(fetch_sessions)
     late_reader.now_ms = EVICTION_MS + 2
     late_reader.fetch(A, B, C)
-    assert cache.find(small_reader.session_id) is None
-    assert cache.find(large_reader.session_id) is not None
+    assert fetch_sessions.find(small_reader.session_id) is None
+    assert fetch_sessions.find(large_reader.session_id) is not None
 
 
 def test_a_follower_evicts_any_consumer_but_only_old_smaller_followers() -> None:
-    cache = sessions(SHARD_COUNT)
-    fill(cache, SHARD_COUNT, A, B, C)
-    followers = fill(cache, SHARD_COUNT, A, is_follower=True)
+    fetch_sessions = sessions(SHARD_COUNT)
+    fill(fetch_sessions, SHARD_COUNT, A, B, C)
+    followers = fill(fetch_sessions, SHARD_COUNT, A, is_follower=True)
     assert all(reader.session_id for reader in followers)
-    (refused_reader,) = fill(cache, 1, A, B, is_follower=True)
+    (refused_reader,) = fill(fetch_sessions, 1, A, B, is_follower=True)
     assert refused_reader.session_id == 0, "nobody old enough"
-    fill(cache, SHARD_COUNT - 1, A)
+    fill(fetch_sessions, SHARD_COUNT - 1, A)
     for reader in followers:
         reader.now_ms = EVICTION_MS + 1
         reader.fetch()
-    consumer, follower = Reader(cache), Reader(cache, is_follower=True)
-    for reader in (consumer, *fill_turns(cache), follower):
+    consumer, follower_reader = Reader(fetch_sessions), Reader(fetch_sessions, is_follower=True)
+    for reader in (consumer, *fill_turns(fetch_sessions), follower_reader):
         reader.now_ms = EVICTION_MS + 2
         reader.fetch(A, B)
     assert consumer.session_id == 0, "worth less than any follower"
-    assert follower.session_id > 0
+    assert follower_reader.session_id > 0
 
 
-def fill_turns(cache: FetchSessions) -> list[Reader]:
+def fill_turns(fetch_sessions: FetchSessions) -> list[Reader]:
     """Readers who take the turns of the other shards, so that the next one meets the first."""
-    return [Reader(cache) for _ in range(SHARD_COUNT - 1)]
+    return [Reader(fetch_sessions) for _ in range(SHARD_COUNT - 1)]
 
 
 def test_a_closed_session_frees_its_slot() -> None:
-    cache = sessions(SHARD_COUNT)
-    readers = fill(cache, SHARD_COUNT, A)
+    fetch_sessions = sessions(SHARD_COUNT)
+    readers = fill(fetch_sessions, SHARD_COUNT, A)
     readers[0].fetch(forget=[A])
-    (new_reader,) = fill(cache, 1, A)
+    (new_reader,) = fill(fetch_sessions, 1, A)
     assert new_reader.session_id > 0

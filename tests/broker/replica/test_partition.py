@@ -115,7 +115,7 @@ def test_the_high_watermark_waits_for_the_whole_isr() -> None:
 
 
 @pytest.mark.parametrize(
-    ("isr", "ends", "expected"),
+    ("isr", "ends", "expected_number"),
     [
         ((1, 2, 3), (5, 7), 5),
         ((1, 3), (5, 7), 7),
@@ -125,14 +125,14 @@ def test_the_high_watermark_waits_for_the_whole_isr() -> None:
     ],
 )
 def test_it_is_the_least_end_of_those_who_are_waited_for(
-    isr: tuple[int, ...], ends: tuple[int, int], expected: int
+    isr: tuple[int, ...], ends: tuple[int, int], expected_number: int
 ) -> None:
     partition_bench = PartitionBench(isr=isr)
     partition_bench.append(10)
     partition_bench.excluded.update((B2, B3))  # none of them is about to join
     for broker, end in zip((B2, B3), ends, strict=True):
         partition_bench.fetched(broker, end)
-    assert partition_bench.log.high_watermark == expected
+    assert partition_bench.log.high_watermark == expected_number
 
 
 def test_a_leader_alone_in_the_isr_does_not_wait() -> None:
@@ -334,8 +334,8 @@ def test_what_the_controller_refuses(
     change = partition_bench.shrink_isr()
     assert (partition_bench.answer(change, error=error) is change) == is_repeated
     assert list(partition_bench.partition.isr) == [B1, B2, B3]
-    second_request = partition_bench.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=2_000)
-    assert (second_request is not None) == may_ask_again
+    second_change = partition_bench.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=2_000)
+    assert (second_change is not None) == may_ask_again
 
 
 def test_an_answer_that_metadata_has_overtaken_is_nothing() -> None:

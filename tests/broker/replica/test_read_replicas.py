@@ -33,7 +33,7 @@ def led_partition(*, isr: tuple[int, ...] = (1, 2, 3)) -> LeaderPartition:
 
 
 def brokers(
-    racks: Mapping[BrokerId, str | None], *, dead_brokers: tuple[BrokerId, ...] = ()
+    rack_by_broker_id: Mapping[BrokerId, str | None], *, dead_brokers: tuple[BrokerId, ...] = ()
 ) -> dict[BrokerId, BrokerImage]:
     return {
         broker_id: BrokerImage(
@@ -44,7 +44,7 @@ def brokers(
             rack=rack,
             alive=broker_id not in dead_brokers,
         )
-        for broker_id, rack in racks.items()
+        for broker_id, rack in rack_by_broker_id.items()
     }
 
 
@@ -57,10 +57,14 @@ def choose(
     rack: str,
     *,
     offset: int = 0,
-    brokers: Mapping[BrokerId, BrokerImage] = APART,
+    broker_by_broker_id: Mapping[BrokerId, BrokerImage] = APART,
 ) -> BrokerId | None:
     return preferred_replica(
-        leader_partition, leader_id=B1, brokers=brokers, client_rack=rack, fetch_offset=offset
+        leader_partition,
+        leader_id=B1,
+        brokers=broker_by_broker_id,
+        client_rack=rack,
+        fetch_offset=offset,
     )
 
 
@@ -74,7 +78,10 @@ def test_a_follower_in_the_rack_is_chosen_and_the_leader_needs_no_word(
 
 
 def test_a_leader_in_the_rack_wins_over_followers_there() -> None:
-    assert choose(led_partition(), "a", brokers=brokers(dict.fromkeys((B1, B2, B3), "a"))) is None
+    assert (
+        choose(led_partition(), "a", broker_by_broker_id=brokers(dict.fromkeys((B1, B2, B3), "a")))
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,15 +95,20 @@ def test_a_follower_must_have_the_offset(offset: int, expected_broker: BrokerId 
 
 def test_a_follower_outside_of_the_isr_or_fenced_is_not_chosen() -> None:
     assert choose(led_partition(isr=(1, 3)), "b") is None
-    racks = {B1: "a", B2: "b", B3: "c"}
-    assert choose(led_partition(), "b", brokers=brokers(racks, dead_brokers=(B2,))) is None
-    assert choose(led_partition(), "b", brokers=brokers({B1: "a", B3: "c"})) is None
+    rack_by_broker_id = {B1: "a", B2: "b", B3: "c"}
+    assert (
+        choose(
+            led_partition(), "b", broker_by_broker_id=brokers(rack_by_broker_id, dead_brokers=(B2,))
+        )
+        is None
+    )
+    assert choose(led_partition(), "b", broker_by_broker_id=brokers({B1: "a", B3: "c"})) is None
 
 
 def test_of_several_the_one_with_most_records_wins_then_the_latest_then_the_highest_id() -> None:
     leader_partition = led_partition()
-    assert choose(leader_partition, "b", brokers=TOGETHER) == B3
+    assert choose(leader_partition, "b", broker_by_broker_id=TOGETHER) == B3
     leader_partition.followers[B2].caught_up_ms += 1
-    assert choose(leader_partition, "b", brokers=TOGETHER) == B2
+    assert choose(leader_partition, "b", broker_by_broker_id=TOGETHER) == B2
     leader_partition.followers[B3].log_end_offset += 1
-    assert choose(leader_partition, "b", brokers=TOGETHER) == B3
+    assert choose(leader_partition, "b", broker_by_broker_id=TOGETHER) == B3

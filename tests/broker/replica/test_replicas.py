@@ -51,7 +51,7 @@ def log_of(answer: object) -> PartitionLog:
 
 
 @pytest.mark.parametrize(
-    ("broker", "tp", "epoch", "as_leader", "as_replica"),
+    ("broker", "topic_partition", "epoch", "error_of_leader", "error_of_replica"),
     [
         (B1, TP, -1, ErrorCode.none, ErrorCode.none),
         (B1, TP, 4, ErrorCode.none, ErrorCode.none),
@@ -73,17 +73,27 @@ def log_of(answer: object) -> PartitionLog:
     ],
 )
 def test_who_may_serve_what(
-    broker: BrokerId, tp: TopicPartition, epoch: int, as_leader: ErrorCode, as_replica: ErrorCode
+    broker: BrokerId,
+    topic_partition: TopicPartition,
+    epoch: int,
+    error_of_leader: ErrorCode,
+    error_of_replica: ErrorCode,
 ) -> None:
     brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2), epoch=4))))
-    for answer, expected in (
-        (brokers.each[broker].leader_log(tp, current_leader_epoch=epoch), as_leader),
-        (brokers.each[broker].replica_log(tp, current_leader_epoch=epoch), as_replica),
+    for answer, expected_error in (
+        (
+            brokers.each[broker].leader_log(topic_partition, current_leader_epoch=epoch),
+            error_of_leader,
+        ),
+        (
+            brokers.each[broker].replica_log(topic_partition, current_leader_epoch=epoch),
+            error_of_replica,
+        ),
     ):
-        if expected is ErrorCode.none:
-            assert log_of(answer).topic_partition == tp
+        if expected_error is ErrorCode.none:
+            assert log_of(answer).topic_partition == topic_partition
         else:
-            assert error_of(answer) is expected
+            assert error_of(answer) is expected_error
 
 
 def test_the_leader_counts_the_replicas() -> None:
@@ -139,34 +149,38 @@ def test_before_3_7_more_replicas_may_be_demanded_than_there_are(replicas: tuple
 
 def test_a_new_topic_is_hosted_by_its_replicas_and_led_by_one() -> None:
     brokers = Brokers(cluster())
-    changes = brokers.apply(cluster().with_topic(topic("orders", partition(2, replicas=(2, 3)))))
+    changes_by_broker_id = brokers.apply(
+        cluster().with_topic(topic("orders", partition(2, replicas=(2, 3))))
+    )
     assert {broker: list(replicas.hosted) for broker, replicas in brokers.each.items()} == {
         B1: [],
         B2: [TP],
         B3: [TP],
     }
     assert [len(replicas.led) for replicas in brokers.each.values()] == [0, 1, 0]
-    assert changes[B2].led_partitions == [(TP, 0)]
-    assert changes[B3].led_partitions == []
+    assert changes_by_broker_id[B2].led_partitions == [(TP, 0)]
+    assert changes_by_broker_id[B3].led_partitions == []
 
 
-@pytest.mark.parametrize(("old_leader", "new_leader"), [(1, 2), (2, 1)])
+@pytest.mark.parametrize(("old_leader_id", "new_leader_id"), [(1, 2), (2, 1)])
 def test_a_moved_leader_is_lost_by_one_and_gained_by_the_other(
-    old_leader: int, new_leader: int
+    old_leader_id: int, new_leader_id: int
 ) -> None:
-    image_before = cluster().with_topic(topic("orders", partition(old_leader)))
+    image_before = cluster().with_topic(topic("orders", partition(old_leader_id)))
     brokers = Brokers(image_before)
-    follower = brokers.each[BrokerId(new_leader)].hosted[TP]
-    changes = brokers.apply(image_before.with_partition(TP, partition(new_leader, epoch=1)))
-    assert changes[BrokerId(old_leader)].lost_partitions == [(TP, 1)]
-    assert changes[BrokerId(new_leader)].led_partitions == [(TP, 1)]
-    assert changes[BrokerId(new_leader)].unfollowed_partitions == [TP]
-    assert brokers.each[BrokerId(new_leader)].led[TP] is follower, (
+    follower_log = brokers.each[BrokerId(new_leader_id)].hosted[TP]
+    changes_by_broker_id = brokers.apply(
+        image_before.with_partition(TP, partition(new_leader_id, epoch=1))
+    )
+    assert changes_by_broker_id[BrokerId(old_leader_id)].lost_partitions == [(TP, 1)]
+    assert changes_by_broker_id[BrokerId(new_leader_id)].led_partitions == [(TP, 1)]
+    assert changes_by_broker_id[BrokerId(new_leader_id)].unfollowed_partitions == [TP]
+    assert brokers.each[BrokerId(new_leader_id)].led[TP] is follower_log, (
         "a follower's log is the leader's now"
     )
     assert {replicas.hosted[TP].leader_epoch for replicas in brokers.each.values()} == {1}
     assert (
-        error_of(brokers.each[BrokerId(old_leader)].leader_log(TP))
+        error_of(brokers.each[BrokerId(old_leader_id)].leader_log(TP))
         is ErrorCode.not_leader_or_follower
     )
 
@@ -174,28 +188,28 @@ def test_a_moved_leader_is_lost_by_one_and_gained_by_the_other(
 def test_an_election_of_the_same_leader_is_a_new_epoch() -> None:
     image_before = cluster().with_topic(topic())
     brokers = Brokers(image_before)
-    changes = brokers.apply(image_before.with_partition(TP, partition(1, epoch=3)))
-    assert changes[B1].led_partitions == [(TP, 3)]
+    changes_by_broker_id = brokers.apply(image_before.with_partition(TP, partition(1, epoch=3)))
+    assert changes_by_broker_id[B1].led_partitions == [(TP, 3)]
     assert brokers.each[B1].led[TP].leader_epoch == 3
 
 
 def test_what_does_not_change_is_no_change() -> None:
     image = cluster().with_topic(topic())
     brokers = Brokers(image)
-    changes = brokers.apply(image.with_topic(topic("more", topic_id=uuid.UUID(int=9))))
-    assert changes[B1].led_partitions == [(TopicPartition("more", 0), 0)]
+    changes_by_broker_id = brokers.apply(image.with_topic(topic("more", topic_id=uuid.UUID(int=9))))
+    assert changes_by_broker_id[B1].led_partitions == [(TopicPartition("more", 0), 0)]
 
 
 def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
     image = cluster().with_topic(topic())
     brokers = Brokers(image)
-    old_replica = brokers.each[B1].led[TP]
-    changes = brokers.apply(image.without_topic("orders"))
-    assert changes[B1].deleted_partitions == [TP]
+    old_replica_log = brokers.each[B1].led[TP]
+    changes_by_broker_id = brokers.apply(image.without_topic("orders"))
+    assert changes_by_broker_id[B1].deleted_partitions == [TP]
     assert brokers.each[B1].hosted == {}
     assert error_of(brokers.each[B1].leader_log(TP)) is ErrorCode.unknown_topic_or_partition
     brokers.apply(image)
-    assert brokers.each[B1].led[TP] is not old_replica
+    assert brokers.each[B1].led[TP] is not old_replica_log
 
 
 @pytest.mark.parametrize(("replicas", "has_tail"), [((1, 2), True), ((1,), False)])
@@ -210,9 +224,9 @@ def test_a_leader_keeps_new_batches_for_its_followers(
 def test_a_partition_that_wants_more_replicas_than_it_has_is_watched(
     min_isr: int, is_watched: bool
 ) -> None:
-    single_replica = partition(1, replicas=(1,))
+    single_replica_image = partition(1, replicas=(1,))
     image = cluster().with_topic(
-        topic("orders", single_replica, configs={"min.insync.replicas": str(min_isr)})
+        topic("orders", single_replica_image, configs={"min.insync.replicas": str(min_isr)})
     )
     brokers = Brokers(image, Rules(min_isr_is_bounded=False))
     assert (TP in brokers.each[B1].replicated) is is_watched
@@ -229,13 +243,13 @@ def test_a_topic_is_forgotten_with_a_break_after_every_sixteen_replicas() -> Non
 def test_a_topic_made_anew_under_its_old_name_is_another_topic() -> None:
     image = cluster().with_topic(topic("orders", partition(1), partition(2, replicas=(2,))))
     brokers = Brokers(image)
-    old_replica = brokers.each[B1].led[TP]
-    changes = brokers.apply(
+    old_replica_log = brokers.each[B1].led[TP]
+    changes_by_broker_id = brokers.apply(
         image.without_topic("orders").with_topic(topic(topic_id=uuid.UUID(int=9)))
     )
-    assert changes[B1].deleted_partitions == [TP]
-    assert changes[B1].led_partitions == [(TP, 0)]
-    assert brokers.each[B1].led[TP] is not old_replica
+    assert changes_by_broker_id[B1].deleted_partitions == [TP]
+    assert changes_by_broker_id[B1].led_partitions == [(TP, 0)]
+    assert brokers.each[B1].led[TP] is not old_replica_log
     assert TopicPartition("orders", 1) not in brokers.each[B2].hosted
 
 
@@ -299,11 +313,11 @@ def test_each_epoch_says_which_leader_a_replica_follows() -> None:
 def test_without_a_leader_a_replica_follows_none() -> None:
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2))))
     brokers = Brokers(image)
-    leaderless = image.with_partition(TP, partition(-1, replicas=(1, 2), epoch=1))
-    changes = brokers.apply(leaderless)
-    assert changes[B2].unfollowed_partitions == [TP]
-    assert changes[B1].lost_partitions == [(TP, 1)]
-    assert changes[B1].unfollowed_partitions == []
+    leaderless_image = image.with_partition(TP, partition(-1, replicas=(1, 2), epoch=1))
+    changes_by_broker_id = brokers.apply(leaderless_image)
+    assert changes_by_broker_id[B2].unfollowed_partitions == [TP]
+    assert changes_by_broker_id[B1].lost_partitions == [(TP, 1)]
+    assert changes_by_broker_id[B1].unfollowed_partitions == []
     image_again = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=2))
     assert [
         followed_replica.leader
@@ -363,13 +377,16 @@ def test_a_replica_that_was_moved_away_is_gone_with_its_log() -> None:
     brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2)))))
     log = brokers.each[B1].hosted[TP]
     moved_cluster = cluster().with_topic(topic("orders", partition(3, replicas=(3, 2), epoch=1)))
-    changes = brokers.apply(moved_cluster)
-    assert (changes[B1].deleted_partitions, changes[B1].lost_partitions) == ([TP], [])
+    changes_by_broker_id = brokers.apply(moved_cluster)
+    assert (
+        changes_by_broker_id[B1].deleted_partitions,
+        changes_by_broker_id[B1].lost_partitions,
+    ) == ([TP], [])
     assert TP not in brokers.each[B1].hosted
     assert TP not in brokers.each[B1].led
     assert TP not in brokers.each[B1].replicated
     assert error_of(brokers.each[B1].leader_log(TP)) is ErrorCode.not_leader_or_follower
-    assert changes[B3].led_partitions == [(TP, 1)]
+    assert changes_by_broker_id[B3].led_partitions == [(TP, 1)]
     changes_by_broker = brokers.apply(
         cluster().with_topic(topic("orders", partition(3, replicas=(3,), epoch=2)))
     )
@@ -377,22 +394,22 @@ def test_a_replica_that_was_moved_away_is_gone_with_its_log() -> None:
         changes_by_broker[B2].deleted_partitions,
         changes_by_broker[B2].unfollowed_partitions,
     ) == ([TP], [TP])
-    back = brokers.apply(
+    back_by_broker_id = brokers.apply(
         cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=3)))
     )
-    assert back[B1].led_partitions == [(TP, 3)]
+    assert back_by_broker_id[B1].led_partitions == [(TP, 3)]
     assert brokers.each[B1].hosted[TP] is not log
 
 
 def test_who_was_followed_is_so_until_the_leader_changes() -> None:
     brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1,)))))
     assert brokers.each[B1].replicated == {}
-    changes = brokers.apply(
+    changes_by_broker_id = brokers.apply(
         cluster().with_topic(
             topic("orders", partition(1, replicas=(1, 2), isr=(1,), epoch=1, adding=(2,)))
         )
     )
-    (led_partition,) = changes[B1].regrouped_partitions
+    (led_partition,) = changes_by_broker_id[B1].regrouped_partitions
     assert list(led_partition.followers) == [B2]
     changes_by_broker = brokers.apply(
         cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=2)))
@@ -424,18 +441,20 @@ def test_replicas_in_a_failed_directory_are_offline() -> None:
 
 def test_what_comes_to_a_failed_directory_is_offline_too() -> None:
     brokers = brokers_with_failed_directory()
-    changes = brokers.apply(
+    changes_by_broker_id = brokers.apply(
         brokers.image.with_topic(topic("new", partition(1), topic_id=uuid.UUID(int=5)))
     )
-    assert changes[B1] == LeadershipChanges()
+    assert changes_by_broker_id[B1] == LeadershipChanges()
     assert TopicPartition("new", 0) in brokers.each[B1].offline
 
 
 def test_a_leader_that_is_offline_resigns_once_another_one_leads() -> None:
     brokers = brokers_with_failed_directory()
     moved_partition = partition(2, isr=(2, 3), epoch=1)
-    changes = brokers.apply(brokers.image.with_partition(TP, moved_partition))
-    assert changes[B1] == LeadershipChanges(lost_partitions=[(TP, moved_partition.leader_epoch)])
+    changes_by_broker_id = brokers.apply(brokers.image.with_partition(TP, moved_partition))
+    assert changes_by_broker_id[B1] == LeadershipChanges(
+        lost_partitions=[(TP, moved_partition.leader_epoch)]
+    )
     changes_by_broker = brokers.apply(
         brokers.image.with_partition(TP, partition(3, isr=(2, 3), epoch=2))
     )
@@ -444,21 +463,21 @@ def test_a_leader_that_is_offline_resigns_once_another_one_leads() -> None:
 
 def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
     brokers = brokers_with_failed_directory()
-    partition_elsewhere = partition(2, replicas=(2, 3), epoch=1)
-    changes = brokers.apply(brokers.image.with_partition(TP, partition_elsewhere))
-    assert changes[B1].deleted_partitions == [TP]
-    changes = brokers.apply(brokers.image.without_topic("orders"))
-    assert changes[B1].deleted_partitions == [TopicPartition("orders", 1)]
+    image_elsewhere = partition(2, replicas=(2, 3), epoch=1)
+    changes_by_broker_id = brokers.apply(brokers.image.with_partition(TP, image_elsewhere))
+    assert changes_by_broker_id[B1].deleted_partitions == [TP]
+    changes_by_broker_id = brokers.apply(brokers.image.without_topic("orders"))
+    assert changes_by_broker_id[B1].deleted_partitions == [TopicPartition("orders", 1)]
     assert brokers.each[B1].offline == set()
 
 
 def test_a_topic_that_is_made_again_has_lost_no_leader_to_the_deleted_one() -> None:
     brokers = brokers_with_failed_directory()
     brokers.apply(brokers.image.without_topic("orders"))
-    made_again = topic("orders", partition(2), topic_id=uuid.UUID(int=7))
-    changes = brokers.apply(brokers.image.with_topic(made_again))
+    topic_made_again = topic("orders", partition(2), topic_id=uuid.UUID(int=7))
+    changes_by_broker_id = brokers.apply(brokers.image.with_topic(topic_made_again))
     assert brokers.each[B1].offline == {TP}
-    assert changes[B1] == LeadershipChanges()
+    assert changes_by_broker_id[B1] == LeadershipChanges()
 
 
 # Roles
@@ -474,15 +493,15 @@ def test_roles_change_with_leaders_epochs_replicas_and_topics() -> None:
         "orders", partition(2, epoch=1), partition(2), partition(1, isr=(1,)), partition(1, epoch=1)
     )
     new_image = old_image.without_topic("gone").with_topic(changed_topic)
-    orders = [TopicPartition("orders", order_index) for order_index in range(4)]
+    orders_partitions = [TopicPartition("orders", order_index) for order_index in range(4)]
     assert changed_roles(old_image, new_image, B1) == (
         TopicPartition("gone", 0),
-        orders[0],
-        orders[3],
+        orders_partitions[0],
+        orders_partitions[3],
     )
     assert changed_roles(old_image, old_image, B1) == ()
     image_away = new_image.with_topic(topic("orders", partition(2, replicas=(2, 3), epoch=2)))
-    assert changed_roles(new_image, image_away, B1) == tuple(orders)
+    assert changed_roles(new_image, image_away, B1) == tuple(orders_partitions)
     assert (
         changed_roles(new_image, new_image.with_topic(topic("x", partition(2, replicas=(2,)))), B1)
         == ()

@@ -54,15 +54,15 @@ class TracedLog:
         else:
             self.settle(self.trace.trace_marker(self.driver.log, marker, append_result))
 
-    def settle(self, cause: int | None = None) -> int:
+    def settle(self, cause_event_index: int | None = None) -> int:
         """All is replicated; the event that causes what follows, and the cause of before is the
         current one.
         """
         log, last_event = self.driver.log, NO_CAUSE
         if log.advance_high_watermark(log.log_end_offset):
             last_event = self.trace.trace_watermarks(log)
-        if cause is not None:
-            self.tracer.set_cause(cause)
+        if cause_event_index is not None:
+            self.tracer.set_cause(cause_event_index)
         return last_event
 
     def events(self) -> list[Event]:
@@ -80,8 +80,8 @@ def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
     traced_log = TracedLog()
     traced_log.append(0, is_transactional=True)
     assert traced_log.kinds() == ["log.append", "pid.open", "log.hw"]
-    append, open_event, _ = traced_log.events()
-    assert data(append) == {
+    append_event, open_event, _ = traced_log.events()
+    assert data(append_event) == {
         "tp": "orders-0",
         "pid": PID,
         "epoch": 0,
@@ -94,7 +94,7 @@ def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
         "bytes": len(batch(0, is_transactional=True)),
     }
     assert data(open_event)["first"] == 0
-    assert open_event.p[0] == append.i, "the append is its cause"
+    assert open_event.p[0] == append_event.i, "the append is its cause"
     traced_log.append(1, is_transactional=True)
     assert traced_log.kinds()[3:] == ["log.append", "log.hw"]
     assert data(traced_log.events()[3])["rule"] == "producer.gate-open"
@@ -187,26 +187,26 @@ def test_a_producer_with_a_higher_epoch_is_traced() -> None:
     assert isinstance(result, Appended)
     assert (result.epoch_before, result.open_txn_before) == (0, -1)
     traced_log.trace.trace_append(traced_log.driver.log, header, result, None)
-    (bumped,) = [event for event in traced_log.events() if event.k == "pid.bump"]
-    assert (bumped.k, data(bumped)) == (
+    (bumped_event,) = [event for event in traced_log.events() if event.k == "pid.bump"]
+    assert (bumped_event.k, data(bumped_event)) == (
         "pid.bump",
         {"tp": "orders-0", "pid": PID, "epoch": 1},
     )
-    assert traced_log.events()[bumped.p[0]].k == "log.append"
+    assert traced_log.events()[bumped_event.p[0]].k == "log.append"
 
 
 def test_brief_leaves_the_epoch_of_a_transactional_id_to_its_batches() -> None:
     for transactional_id, kinds in ((None, ["log.append", "pid.bump"]), ("app", ["log.append"])):
         traced_log = TracedLog()
         traced_log.append(0)
-        events_before = len(traced_log.tracer)
+        event_count_before = len(traced_log.tracer)
         traced_log.tracer.level = TraceLevel.BRIEF
         next_one = batch(0, epoch=1)
         result = append_client(traced_log.driver.log, next_one, guard=0, now_ms=NOW)
         assert isinstance(result, Appended)
         header = read_batch_header(next_one)
         traced_log.trace.trace_append(traced_log.driver.log, header, result, transactional_id)
-        assert [event.k for event in traced_log.events()[events_before:]] == kinds
+        assert [event.k for event in traced_log.events()[event_count_before:]] == kinds
 
 
 # Causes of a bound that moves
@@ -217,10 +217,12 @@ def test_a_bound_is_moved_by_what_it_passes_not_by_who_moves_it() -> None:
     traced_log.append(0, is_transactional=True)
     traced_log.mark(committed=False)
     events = traced_log.events()
-    append, marker = (next(e for e in events if e.k == k) for k in ("log.append", "marker.written"))
+    append_event, marker = (
+        next(e for e in events if e.k == k) for k in ("log.append", "marker.written")
+    )
     bound_events = [event for event in events if event.k in ("log.hw", "log.lso")]
     assert [(event.k, event.p[0], event.tx) for event in bound_events] == [
-        ("log.hw", append.i, f"app/{PID}:0"),
+        ("log.hw", append_event.i, f"app/{PID}:0"),
         ("log.hw", marker.i, f"app/{PID}:0"),
         ("log.lso", marker.i, f"app/{PID}:0"),
     ]

@@ -81,8 +81,10 @@ class Bench(ReplicaBench):
         appended = append_coordinator(log, plain(), now_ms=NOW)
         assert isinstance(appended, Appended)
         self.leader.note_append(log)
-        commit_wait = self.commits.wait_for_commit(log, appended.last_offset, timeout_ms=timeout_ms)
-        return future_of(commit_wait)
+        commit_wait_future = self.commits.wait_for_commit(
+            log, appended.last_offset, timeout_ms=timeout_ms
+        )
+        return future_of(commit_wait_future)
 
 
 async def test_an_append_is_reported_and_replicated() -> None:
@@ -117,8 +119,8 @@ async def test_a_full_disk_refuses_and_takes_the_directory_offline() -> None:
     assert isinstance(second_append, Rejection)
     assert gates.failures == 2
     assert bench.leader.log.log_end_offset == 0
-    admitted = await bench.appends.admit(Subject(), DATA)
-    assert isinstance(admitted, Rejection)
+    admission = await bench.appends.admit(Subject(), DATA)
+    assert isinstance(admission, Rejection)
 
 
 async def test_a_refusal_of_the_log_is_the_answer() -> None:
@@ -242,9 +244,9 @@ async def test_who_loses_the_leadership_says_so() -> None:
     bench = Bench()
     bench.isolate(B2)
     task = bench.begin()
-    old_leader = bench.leader
+    old_leader_node = bench.leader
     bench.lead(B2, isr=(B2,))
-    old_leader.purgatory.release(TP)
+    old_leader_node.purgatory.release(TP)
     bench.settle()
     assert await task is ErrorCode.not_leader_or_follower
 
@@ -273,12 +275,14 @@ RECORD = b"v" * 40_000
 
 
 def held_bytes_of(cluster: VirtualCluster) -> int:
-    disks = [member.disk for member in cluster.sim.members.values()]
-    return sum(map(held_bytes, replicas_by_partition(disks)))
+    broker_logs = [member.disk for member in cluster.sim.members.values()]
+    return sum(map(held_bytes, replicas_by_partition(broker_logs)))
 
 
-async def write(app: Cluster, transaction_count: int, transactional_id: str = "app") -> None:
-    async with Producer(app, transactional_id=transactional_id) as producer:
+async def write(
+    app_cluster: Cluster, transaction_count: int, transactional_id: str = "app"
+) -> None:
+    async with Producer(app_cluster, transactional_id=transactional_id) as producer:
         await producer.init_transactions()
         for transaction_number in range(transaction_count):
             producer.begin()
@@ -290,10 +294,10 @@ async def write(app: Cluster, transaction_count: int, transactional_id: str = "a
 @pytest.mark.usefixtures("all_levels")
 def test_the_oldest_records_go_on_every_replica_and_a_read_below_is_out_of_range() -> None:
     async def main(cluster: VirtualCluster) -> tuple[list[int], int, list[str]]:
-        async with cluster.client() as app:
+        async with cluster.client() as app_cluster:
             highest = 0
             for _ in range(10):
-                await write(app, 10)
+                await write(app_cluster, 10)
                 highest = max(highest, held_bytes_of(cluster))
             await asyncio.sleep(1)
             starts = [
@@ -302,11 +306,11 @@ def test_the_oldest_records_go_on_every_replica_and_a_read_below_is_out_of_range
                 for log in member.disk
                 if log.topic_partition == ORDERS
             ]
-            with pytest.raises(ClientError) as refusal:
-                await fetch(app, "orders", 0, 0)
-            assert refusal.value.error is ErrorCode.offset_out_of_range
-            read = await fetch(app, "orders", 0, starts[0])
-            assert read.records[0].value == RECORD
+            with pytest.raises(ClientError) as error_info:
+                await fetch(app_cluster, "orders", 0, 0)
+            assert error_info.value.error is ErrorCode.offset_out_of_range
+            fetch_result = await fetch(app_cluster, "orders", 0, starts[0])
+            assert fetch_result.records[0].value == RECORD
             reasons = [
                 str(event.d["reason"])
                 for event in cluster.env.tracer.events()
@@ -331,8 +335,8 @@ def test_the_oldest_records_go_on_every_replica_and_a_read_below_is_out_of_range
 
 def test_internal_topics_are_cleaned_without_waiting_for_the_timer() -> None:
     async def main(cluster: VirtualCluster) -> int:
-        async with cluster.client() as app:
-            await write(app, 120)
+        async with cluster.client() as app_cluster:
+            await write(app_cluster, 120)
             batches = [
                 sum(map(len, log.local.segments))
                 for member in cluster.sim.members.values()
@@ -353,28 +357,33 @@ def test_internal_topics_are_cleaned_without_waiting_for_the_timer() -> None:
 
 def test_an_open_transaction_keeps_its_records() -> None:
     async def main(cluster: VirtualCluster) -> list[bytes | None]:
-        async with cluster.client() as app, await begin_transaction(app, "open") as producer:
+        async with (
+            cluster.client() as app_cluster,
+            await begin_transaction(app_cluster, "open") as producer,
+        ):
             producer.send("orders", 0, b"first of the transaction")
             await producer.flush()
-            await write(app, 60)
+            await write(app_cluster, 60)
             await producer.commit()
-            read = await fetch(app, "orders", 0, 0)
-            return [record.value for record in read.records][:1]
+            fetch_result = await fetch(app_cluster, "orders", 0, 0)
+            return [record.value for record in fetch_result.records][:1]
 
     assert run_cluster(main, log_budget_bytes=BUDGET, brokers=1) == [b"first of the transaction"]
 
 
 def test_what_was_on_the_disks_before_is_allowed_beside_the_budget() -> None:
     async def main(cluster: VirtualCluster) -> tuple[int, int]:
-        async with cluster.client() as app:
-            await write(app, 5)
-        disks = {broker_id: member.disk for broker_id, member in cluster.sim.members.items()}
+        async with cluster.client() as app_cluster:
+            await write(app_cluster, 5)
+        disk_by_broker_id = {
+            broker_id: member.disk for broker_id, member in cluster.sim.members.items()
+        }
         keeper = BudgetKeeper(BUDGET, cluster.env, list)
-        keeper.begin(disks)
+        keeper.begin(disk_by_broker_id)
         return keeper.budget, BUDGET + held_bytes_of(cluster)
 
-    kept_bytes, expected = run_cluster(main, brokers=1)
-    assert kept_bytes == expected > BUDGET
+    kept_bytes, expected_number = run_cluster(main, brokers=1)
+    assert kept_bytes == expected_number > BUDGET
 
 
 # ``isr_changes``: Leaders ask the controller for other ISRs, one request at a time, until they are
@@ -540,8 +549,8 @@ async def test_lost_leadership_ends_the_wait() -> None:
     bench = DeletionsBench()
     bench.isolate(B2)
     task = await bench.delete(3)
-    old_leader = bench.leader
+    old_leader_node = bench.leader
     bench.lead(B2)
-    old_leader.purgatory.release(TP)
+    old_leader_node.purgatory.release(TP)
     bench.settle()
     assert await task == {TP: ErrorCode.not_leader_or_follower}

@@ -299,10 +299,10 @@ async def test_who_does_not_want_to_wait_has_it_done_at_once(bench: Bench) -> No
 
 
 async def test_what_is_not_hosted_is_not_looked_after(bench: Bench) -> None:
-    for care in (
+    for take_care in (
         bench.maintenance.roll_segment_now,
         bench.maintenance.clean_now,
         bench.maintenance.delete_old_segments_now,
     ):
-        care(FIRST)
+        take_care(FIRST)
     assert bench.hosted == {}

@@ -185,7 +185,7 @@ def test_a_transaction_is_known_to_every_replica() -> None:
         log, producer_id=7, producer_epoch=0, base_sequence=0, supports_epoch_bump=False, now_ms=NOW
     )
     assert isinstance(guard, int)
-    append_client(log, batch(0, pid=7, is_transactional=True), guard=guard, now_ms=NOW)
+    append_client(log, batch(0, producer_id=7, is_transactional=True), guard=guard, now_ms=NOW)
     replica_bench.leader.note_append(log)
     replica_bench.settle()
     assert replica_bench.nodes[B3].log.producers.open_transaction_of(7) == 0
@@ -324,12 +324,12 @@ def test_a_leader_that_has_not_heard_of_it_is_asked_again_later() -> None:
 
 def test_batches_of_a_later_leader_are_left_alone() -> None:
     replica_bench = bench()
-    follower = replica_bench.nodes[B2]
+    follower_node = replica_bench.nodes[B2]
     later_batch = assign(plain(), base_offset=0, leader_epoch=9)
     replica_bench.leader.log.append(describe_batch(later_batch), now_ms=NOW)
     replica_bench.leader.note_append(replica_bench.leader.log)
     replica_bench.settle()
-    assert follower.log.log_end_offset == 0
+    assert follower_node.log.log_end_offset == 0
 
 
 def test_a_session_that_the_leader_has_forgotten_is_begun_again() -> None:
@@ -384,9 +384,9 @@ def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
             await asyncio.sleep(0.001)
         await asyncio.sleep(5)
         tracer = cluster.sim.environment.tracer
-        events_before = len(tracer)
+        event_count_before = len(tracer)
         await asyncio.sleep(10)
-        return len(tracer) - events_before
+        return len(tracer) - event_count_before
 
     assert run_cluster(main, trace_level=TraceLevel.FULL) < 1_000
 
@@ -430,8 +430,8 @@ class Follower:
 
     def __init__(self, **changes: Any) -> None:
         self.bench = ReplicaBench(**changes)
-        for node in (B2, B3):
-            self.bench.nodes[node].fetchers.stop()
+        for node_id in (B2, B3):
+            self.bench.nodes[node_id].fetchers.stop()
         self.bench.settle()
         self.sessions = self.bench.leader.sessions
         self.session_id = 0
@@ -449,23 +449,25 @@ class Follower:
             "partitions": positions,
             **changes,
         }
-        answer = self.sessions.fetch(ReplicaFetchCommand(**values))
+        answer_future = self.sessions.fetch(ReplicaFetchCommand(**values))
         self.epoch += 1
-        return answer
+        return answer_future
 
     def fetch(self, *positions: ReplicaFetchPartition, **changes: Any) -> ReplicaFetchReply:
-        answer = self.ask(*positions, **changes)
-        assert answer.done()
-        self.session_id = answer.result().session_id
-        return answer.result()
+        answer_future = self.ask(*positions, **changes)
+        assert answer_future.done()
+        self.session_id = answer_future.result().session_id
+        return answer_future.result()
 
     def park(self, *positions: ReplicaFetchPartition, **changes: Any) -> Pending[ReplicaFetchReply]:
-        answer = self.ask(*positions, **changes)
-        assert not answer.done()
-        return answer
+        answer_future = self.ask(*positions, **changes)
+        assert not answer_future.done()
+        return answer_future
 
-    def told(self, position: ReplicaFetchPartition, **changes: Any) -> ReplicaFetchedPartition:
-        (partition,) = self.fetch(position, **changes).partitions
+    def told(
+        self, fetch_partition: ReplicaFetchPartition, **changes: Any
+    ) -> ReplicaFetchedPartition:
+        (partition,) = self.fetch(fetch_partition, **changes).partitions
         return partition
 
 
@@ -530,47 +532,48 @@ def test_a_diverging_follower_learns_where_it_diverges() -> None:
 def test_a_session_is_known_by_its_id_and_counts_its_requests() -> None:
     follower = Follower()
     follower.bench.append(plain())
-    first_answer = follower.fetch(position())
-    assert first_answer.session_id > 0
-    wrong_answer = follower.ask(session_id=99)
-    assert wrong_answer.result().error is ErrorCode.fetch_session_id_not_found
-    second_answer = follower.ask(session_id=first_answer.session_id, session_epoch=7)
-    assert second_answer.result().error is ErrorCode.invalid_fetch_session_epoch
+    first_reply = follower.fetch(position())
+    assert first_reply.session_id > 0
+    wrong_answer_future = follower.ask(session_id=99)
+    assert wrong_answer_future.result().error is ErrorCode.fetch_session_id_not_found
+    second_answer_future = follower.ask(session_id=first_reply.session_id, session_epoch=7)
+    assert second_answer_future.result().error is ErrorCode.invalid_fetch_session_epoch
 
 
 def test_a_new_session_replaces_the_old_one() -> None:
     follower = Follower()
-    parked_fetch = follower.park(position())
+    parked_fetch_future = follower.park(position())
     follower.epoch = 0
-    second_fetch = follower.park(position())
-    assert parked_fetch.result().partitions == ()
-    assert not second_fetch.done()
+    second_fetch_future = follower.park(position())
+    assert parked_fetch_future.result().partitions == ()
+    assert not second_fetch_future.done()
 
 
 def test_a_forgotten_partition_is_no_news() -> None:
     follower = Follower()
     follower.bench.append(plain())
     follower.fetch(position())
-    parked_fetch = follower.park(forgotten_partitions=((TOPIC_ID, TP),))
+    parked_fetch_future = follower.park(forgotten_partitions=((TOPIC_ID, TP),))
     follower.bench.append(plain())
     follower.bench.settle()
-    assert not parked_fetch.done()
+    assert not parked_fetch_future.done()
 
 
 def test_a_partition_may_be_named_by_its_topics_id_alone() -> None:
     follower = Follower()
     follower.bench.append(plain())
-    unnamed = TopicPartition("", 0)
-    assert follower.told(position(topic_partition=unnamed)).topic_partition == TP
-    parked_fetch = follower.park(
-        position(1, topic_partition=unnamed), forgotten_partitions=((TOPIC_ID, unnamed),)
+    unnamed_partition = TopicPartition("", 0)
+    assert follower.told(position(topic_partition=unnamed_partition)).topic_partition == TP
+    parked_fetch_future = follower.park(
+        position(1, topic_partition=unnamed_partition),
+        forgotten_partitions=((TOPIC_ID, unnamed_partition),),
     )
-    assert not parked_fetch.done()
+    assert not parked_fetch_future.done()
     unknown_topic_id = uuid.UUID(int=5)
-    strange = follower.told(
-        position(topic_id=unknown_topic_id, topic_partition=unnamed), session_epoch=0
+    strange_partition = follower.told(
+        position(topic_id=unknown_topic_id, topic_partition=unnamed_partition), session_epoch=0
     )
-    assert strange.error is ErrorCode.unknown_topic_or_partition
+    assert strange_partition.error is ErrorCode.unknown_topic_or_partition
 
 
 # Waiting
@@ -578,12 +581,12 @@ def test_a_partition_may_be_named_by_its_topics_id_alone() -> None:
 
 def test_an_append_ends_the_wait_after_the_present_callback() -> None:
     follower = Follower()
-    parked_fetch = follower.park(position())
+    parked_fetch_future = follower.park(position())
     follower.bench.append(plain())
     follower.bench.append(plain())
-    assert not parked_fetch.done()
+    assert not parked_fetch_future.done()
     follower.bench.settle()
-    (partition,) = parked_fetch.result().partitions
+    (partition,) = parked_fetch_future.result().partitions
     assert [batch.base_offset for batch in partition.batches] == [0, 1]
 
 
@@ -594,25 +597,25 @@ def test_who_has_more_than_the_leader_hears_at_once_where_the_log_starts() -> No
     follower.bench.leader.log.delete_records_before(3)
     (partition,) = follower.fetch(position(4, last_fetched_epoch=0)).partitions
     assert (partition.log_start_offset, partition.batches) == (3, ())
-    parked_fetch = follower.park(position(4, last_fetched_epoch=0, log_start_offset=3))
-    assert not parked_fetch.done()
+    parked_fetch_future = follower.park(position(4, last_fetched_epoch=0, log_start_offset=3))
+    assert not parked_fetch_future.done()
 
 
 def test_a_wait_without_news_ends_at_its_deadline() -> None:
     follower = Follower()
-    first_fetch = follower.park(position(), max_wait_ms=300)
+    first_fetch_future = follower.park(position(), max_wait_ms=300)
     follower.bench.settle(seconds=1)
-    assert first_fetch.result().partitions == ()
-    follower.session_id = first_fetch.result().session_id
-    second_fetch = follower.park(max_wait_ms=2_000)
+    assert first_fetch_future.result().partitions == ()
+    follower.session_id = first_fetch_future.result().session_id
+    second_fetch_future = follower.park(max_wait_ms=2_000)
     follower.bench.clock.pass_ms(1_900)
-    assert not second_fetch.done()
-    third_fetch = follower.park(max_wait_ms=200)
-    assert second_fetch.done(), "a follower has one request out"
+    assert not second_fetch_future.done()
+    third_fetch_future = follower.park(max_wait_ms=200)
+    assert second_fetch_future.done(), "a follower has one request out"
     follower.bench.clock.pass_ms(150)
-    assert not third_fetch.done()
+    assert not third_fetch_future.done()
     follower.bench.clock.pass_ms(50)
-    assert third_fetch.done()
+    assert third_fetch_future.done()
 
 
 def test_who_does_not_want_to_wait_does_not() -> None:
@@ -621,9 +624,9 @@ def test_who_does_not_want_to_wait_does_not() -> None:
 
 def test_a_stopping_broker_lets_its_followers_go() -> None:
     follower = Follower()
-    parked_fetch = follower.park(position())
+    parked_fetch_future = follower.park(position())
     follower.sessions.stop()
-    assert parked_fetch.done()
+    assert parked_fetch_future.done()
 
 
 def test_a_position_is_an_acknowledgement() -> None:
@@ -652,11 +655,11 @@ def test_an_answer_has_a_size() -> None:
 
 def test_the_next_answer_reports_lost_leadership() -> None:
     follower = Follower()
-    parked_fetch = follower.park(position())
+    parked_fetch_future = follower.park(position())
     follower.bench.leader.replicas.replicated[TP].leader_epoch = LeaderEpoch(1)
     follower.bench.append(plain())
     follower.bench.settle()
-    assert [partition.error for partition in parked_fetch.result().partitions] == [
+    assert [partition.error for partition in parked_fetch_future.result().partitions] == [
         ErrorCode.not_leader_or_follower
     ]
 
@@ -704,10 +707,10 @@ def test_a_follower_out_of_range_learns_the_ends(timestamp: int, offset: int) ->
         )
     )
     assert (reply.error, reply.offset) == (0, offset)
-    old_answer = follower.sessions.list_offset(
+    old_reply = follower.sessions.list_offset(
         ReplicaOffsetCommand(
             replica_id=B2, topic_partition=TP, current_leader_epoch=3, timestamp_ms=timestamp
         )
     )
-    assert old_answer.error is ErrorCode.unknown_leader_epoch
+    assert old_reply.error is ErrorCode.unknown_leader_epoch
     assert NOW

@@ -259,8 +259,8 @@ def test_a_timer_runs_in_the_context_that_armed_it(clock_bench: ClockBench) -> N
 
 def test_call_later_counts_monotonic_time(clock_bench: ClockBench) -> None:
     clock_bench.clock.call_later(250, clock_bench.note("later"))
-    cancelled = clock_bench.clock.call_later(250, clock_bench.note("cancelled"))
-    cancelled.cancel()
+    cancelled_timer = clock_bench.clock.call_later(250, clock_bench.note("cancelled"))
+    cancelled_timer.cancel()
     clock_bench.clock.advance(10_000)
     assert clock_bench.fired == []
     clock_bench.run_for(1)
@@ -384,8 +384,8 @@ def test_time_passes_on_all_clocks() -> None:
 
 
 def test_a_name_gives_the_same_stream_object_every_time() -> None:
-    rng = RandomStreams(7)
-    assert rng.stream("link.b1-b2") is rng.stream("link.b1-b2")
+    random_streams = RandomStreams(7)
+    assert random_streams.stream("link.b1-b2") is random_streams.stream("link.b1-b2")
 
 
 @given(seed=st.integers(), name=st.text(max_size=40))
@@ -395,13 +395,13 @@ def test_seed_and_name_determine_the_draws(seed: int, name: str) -> None:
 
 
 def test_a_new_stream_does_not_shift_another() -> None:
-    lone_rng, disturbed = RandomStreams(7), RandomStreams(7)
-    disturbed.stream("b").random()
-    drawn_alone = [lone_rng.stream("a").random() for _ in range(3)]
+    lone_streams, disturbed_streams = RandomStreams(7), RandomStreams(7)
+    disturbed_streams.stream("b").random()
+    drawn_alone = [lone_streams.stream("a").random() for _ in range(3)]
     second_numbers = []
     for _ in range(3):
-        second_numbers.append(disturbed.stream("a").random())
-        disturbed.stream("c").random()
+        second_numbers.append(disturbed_streams.stream("a").random())
+        disturbed_streams.stream("c").random()
     assert drawn_alone == second_numbers
 
 
@@ -439,21 +439,21 @@ def test_random_seeds_are_fit_for_a_command_line() -> None:
 
 def test_the_last_of_several_gives_it_back() -> None:
     interval_before = sys.getswitchinterval()
-    barrier, interval_was_read = threading.Barrier(2), threading.Event()
+    barrier, interval_read_event = threading.Barrier(2), threading.Event()
 
     def work(*, is_last: bool) -> float:
         with short_switch_interval():
             barrier.wait(30)
             if is_last:
-                interval_was_read.wait(30)
+                interval_read_event.wait(30)
                 return sys.getswitchinterval()
         return 0.0
 
     with ThreadPoolExecutor(2) as threads:
-        last_work = threads.submit(work, is_last=True)
+        last_work_future = threads.submit(work, is_last=True)
         threads.submit(work, is_last=False).result(30)
-        interval_was_read.set()
-        assert last_work.result(30) == pytest.approx(SWITCH_S)
+        interval_read_event.set()
+        assert last_work_future.result(30) == pytest.approx(SWITCH_S)
     assert sys.getswitchinterval() == interval_before
 
 

@@ -201,9 +201,9 @@ def test_a_client_without_a_certificate_gets_an_alert(play: Play) -> None:
 def test_only_a_client_without_tls_is_cut_off(play: Play) -> None:
     async def story(endpoint: ListeningEnd) -> None:
         reader, writer = await endpoint.connect(endpoint.context(with_certificate=True))
-        stranger, its_writer = await endpoint.connect(None)
+        stranger_reader, its_writer = await endpoint.connect(None)
         its_writer.write(NO_TLS)
-        assert await stranger.read() == b""
+        assert await stranger_reader.read() == b""
         its_writer.close()
         writer.write(b"still")
         assert await reader.readexactly(5) == b"still"
@@ -273,12 +273,12 @@ async def test_work_is_done_in_one_room(in_thread: bool) -> None:
 async def test_one_waits_for_the_other() -> None:
     unpacker = Unpacker(unpacks_in_thread=True)
     loop = asyncio.get_running_loop()
-    begin_event, let_go = asyncio.Event(), threading.Event()
+    begin_event, let_go_event = asyncio.Event(), threading.Event()
     order: list[str] = []
 
     def wait_in_room(_: Work, __: mmap.mmap) -> None:
         loop.call_soon_threadsafe(begin_event.set)
-        let_go.wait()
+        let_go_event.wait()
         order.append("first")
 
     def second(_: Work, __: mmap.mmap) -> None:
@@ -292,7 +292,7 @@ async def test_one_waits_for_the_other() -> None:
     await unpacker.enter()
     unpack_task = asyncio.get_running_loop().create_task(unpacker.unpack(second, Work(1)))
     await asyncio.sleep(0)
-    let_go.set()
+    let_go_event.set()
     await unpack_task
     assert order == ["first", "second"]
     unpacker.leave()
@@ -354,14 +354,14 @@ def test_a_quick_message_does_not_overtake_a_slow_one() -> None:
     async def main(env: VirtualEnvironment) -> None:
         start_ms = env.clock.monotonic_ms()
         pipe = Pipe(env.clock)
-        sent_message = env.loop.create_future()
+        sent_message_future = env.loop.create_future()
         for name, latency_ms in (("slow", 30.0), ("quick", 5.0)):
             pipe.send(
                 latency_ms,
                 lambda name=name: arrived.append((name, env.clock.monotonic_ms() - start_ms)),
             )
-        pipe.send(40.0, lambda: sent_message.set_result(None))
-        await sent_message
+        pipe.send(40.0, lambda: sent_message_future.set_result(None))
+        await sent_message_future
 
     run_virtual(main, seed=1)
     assert arrived == [("slow", 30), ("quick", 30)]
@@ -401,10 +401,10 @@ async def test_who_has_given_up_hears_nothing_more() -> None:
 async def test_the_end_of_an_unheard_call_is_not_reported() -> None:
     call = make()
     call.send_event = 3
-    copy = call.copy_without_answer(is_copy=True)
-    assert (copy.is_copy, copy.is_awaited, copy.send_event) == (True, False, 3)
-    copy.succeed("of the copy")
-    copy.fail(PeerTimeoutError("of the copy"))
+    copied_call = call.copy_without_answer(is_copy=True)
+    assert (copied_call.is_copy, copied_call.is_awaited, copied_call.send_event) == (True, False, 3)
+    copied_call.succeed("of the copy")
+    copied_call.fail(PeerTimeoutError("of the copy"))
     assert call.is_awaited
     assert not call.copy_without_answer().is_copy
     call.succeed("reply")

@@ -28,7 +28,7 @@ A, B, C = BrokerId(1), BrokerId(2), BrokerId(3)
 COMMAND = AllocateProducerIdsCommand(broker_id=A, broker_epoch=7)
 
 
-async def echo(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+async def echo(_key: int, _version: int, command: object, _source_broker_id: BrokerId) -> object:
     return command
 
 
@@ -45,16 +45,18 @@ class LinkBench:
         )
 
     def handled_by(
-        self, target: BrokerId, handled_before: list[object] | None = None
+        self, target_broker_id: BrokerId, handled_before: list[object] | None = None
     ) -> list[object]:
         """Register a broker that answers None; return the list of the commands that it gets."""
         handled = [] if handled_before is None else handled_before
 
-        async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        async def handler(
+            _key: int, _version: int, command: object, _source_broker_id: BrokerId
+        ) -> object:
             handled.append(command)
             return None
 
-        self.network.register(target, handler)
+        self.network.register(target_broker_id, handler)
         return handled
 
     def ask(
@@ -99,8 +101,10 @@ async def test_a_request_is_answered_by_its_target() -> None:
     link_bench = LinkBench()
     requests_handled: list[object] = []
 
-    async def handler(key: int, version: int, command: object, source: BrokerId) -> object:
-        requests_handled.append((key, version, command, source))
+    async def handler(
+        key: int, version: int, command: object, source_broker_id: BrokerId
+    ) -> object:
+        requests_handled.append((key, version, command, source_broker_id))
         return "reply"
 
     link_bench.network.register(B, handler)
@@ -122,7 +126,9 @@ async def test_requests_of_a_turn_are_delivered_in_order() -> None:
     link_bench = LinkBench()
     commands_handled: list[object] = []
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         commands_handled.append(command)
         return command
 
@@ -135,19 +141,21 @@ async def test_requests_of_a_turn_are_delivered_in_order() -> None:
 
 async def test_a_handler_may_wait_and_others_pass_it() -> None:
     link_bench = LinkBench()
-    gate = asyncio.get_running_loop().create_future()
+    gate_future = asyncio.get_running_loop().create_future()
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         if command == "slow":
-            await gate
+            await gate_future
         return command
 
     link_bench.network.register(B, handler)
-    slow_request, quick = link_bench.ask("slow"), link_bench.ask("quick")
-    assert await quick == "quick"
-    assert not slow_request.done()
-    gate.set_result(None)
-    assert await slow_request == "slow"
+    slow_request_future, quick_future = link_bench.ask("slow"), link_bench.ask("quick")
+    assert await quick_future == "quick"
+    assert not slow_request_future.done()
+    gate_future.set_result(None)
+    assert await slow_request_future == "slow"
 
 
 async def test_a_handler_may_answer_with_any_awaitable() -> None:
@@ -171,23 +179,25 @@ async def test_a_broker_that_goes_away_fails_what_is_under_way_to_it() -> None:
     link_bench = LinkBench()
     never_future = asyncio.get_running_loop().create_future()
 
-    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+    ) -> object:
         return await never_future
 
     link_bench.network.register(B, handler)
     link_bench.network.register(C, handler)
-    handled, other_request = link_bench.ask(), link_bench.ask(target=C)
+    handled_future, other_request_future = link_bench.ask(), link_bench.ask(target=C)
     await asyncio.sleep(0)
-    queued = link_bench.ask()
+    queued_future = link_bench.ask()
     link_bench.network.unregister(B)
     link_bench.network.register(B, echo)
-    for future in (handled, queued):
+    for future in (handled_future, queued_future):
         with pytest.raises(PeerDisconnectedError, match="went away"):
             await future
     assert await link_bench.ask("after") == "after"
-    assert not other_request.done()
+    assert not other_request_future.done()
     never_future.set_result("late")
-    assert await other_request == "late"
+    assert await other_request_future == "late"
     await link_bench.tasks.close()
 
 
@@ -195,12 +205,12 @@ async def test_a_cut_link_fails_one_direction_until_healed() -> None:
     link_bench = LinkBench()
     link_bench.network.register(A, echo)
     link_bench.network.register(B, silence)
-    under_way = link_bench.ask()
+    under_way_future = link_bench.ask()
     await asyncio.sleep(0)
     link_bench.network.cut(A, B, LinkCut.REFUSED)
     assert not link_bench.network.reaches(A, B)
     with pytest.raises(PeerDisconnectedError, match="cut"):
-        await under_way
+        await under_way_future
     with pytest.raises(PeerDisconnectedError, match="cut"):
         await link_bench.ask()
     assert await link_bench.ask("back", source=B, target=A) == "back"
@@ -214,25 +224,27 @@ async def test_a_cut_link_fails_one_direction_until_healed() -> None:
 async def test_a_swallowed_request_arrives_after_the_heal_while_its_caller_waits() -> None:
     link_bench = LinkBench()
     handled: list[object] = []
-    answer = asyncio.get_running_loop().create_future()
+    answer_future = asyncio.get_running_loop().create_future()
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         handled.append(command)
-        return await answer if command == "under way" else command
+        return await answer_future if command == "under way" else command
 
     link_bench.network.register(B, handler)
-    under_way = link_bench.ask("under way")
+    under_way_future = link_bench.ask("under way")
     await asyncio.sleep(0)
     link_bench.network.cut(A, B)
-    answer.set_result("late")
-    swallowed_request = link_bench.ask("swallowed")
-    given_up = link_bench.ask("given up", timeout_ms=1)
+    answer_future.set_result("late")
+    swallowed_request_future = link_bench.ask("swallowed")
+    given_up_future = link_bench.ask("given up", timeout_ms=1)
     with pytest.raises(PeerTimeoutError):
-        await given_up
+        await given_up_future
     assert handled == ["under way"]
-    assert not under_way.done(), "its answer is on the same link"
+    assert not under_way_future.done(), "its answer is on the same link"
     link_bench.network.heal(A, B)
-    assert (await under_way, await swallowed_request) == ("late", "swallowed")
+    assert (await under_way_future, await swallowed_request_future) == ("late", "swallowed")
     assert handled == ["under way", "swallowed"]
     link_bench.network.heal(A, B)
     assert link_bench.network.in_flight == 0
@@ -254,11 +266,11 @@ async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
     link_bench = LinkBench()
     link_bench.network.register(A, echo)
     link_bench.network.register(B, silence)
-    request = link_bench.ask()
+    request_future = link_bench.ask()
     await asyncio.sleep(0)
     link_bench.network.unregister(A)
     with pytest.raises(PeerDisconnectedError, match="went away"):
-        await request
+        await request_future
     await link_bench.tasks.close()
 
 
@@ -277,7 +289,9 @@ async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
 async def test_a_handler_that_fails_answers_with_an_error(
     error: Exception, answer_error: ErrorCode, log_events: list[str]
 ) -> None:
-    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+    ) -> object:
         raise error
 
     link_bench = LinkBench()
@@ -289,25 +303,29 @@ async def test_a_handler_that_fails_answers_with_an_error(
 
 
 async def test_a_failure_in_delivery_loses_no_other_request_of_its_turn() -> None:
-    def handler(_key: int, _version: int, command: object, _source: BrokerId) -> Awaitable[object]:
+    def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> Awaitable[object]:
         if command == "bad":
             raise ValueError("not even a coroutine")
         return echo(0, 0, command, A)
 
     link_bench = LinkBench()
     link_bench.network.register(B, handler)
-    bad_request, good_request = link_bench.ask("bad"), link_bench.ask("good")
+    bad_request_future, good_request_future = link_bench.ask("bad"), link_bench.ask("good")
     with capture_logs() as logs:
-        assert await good_request == "good"
+        assert await good_request_future == "good"
     with pytest.raises(PeerAnsweredError):
-        await bad_request
+        await bad_request_future
     assert [entry["event"] for entry in logs] == ["peer.delivery_failed"]
 
 
 async def test_stopping_the_tasks_disconnects_a_caller_that_waits_for_a_handler() -> None:
     link_bench = LinkBench()
 
-    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+    ) -> object:
         return await asyncio.get_running_loop().create_future()
 
     link_bench.network.register(B, handler)
@@ -339,7 +357,9 @@ def in_virtual_time(main: Callable[[VirtualEnvironment, LoopNetwork], Awaitable[
     return run_virtual(run_with_network, seed=1)
 
 
-async def silence(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+async def silence(
+    _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+) -> object:
     return await asyncio.get_running_loop().create_future()
 
 
@@ -359,8 +379,8 @@ async def test_no_answer_within_the_timeout_is_a_timeout_each_at_its_deadline(
         return note_timeout
 
     for timeout_ms in (300, 100, 200, 100):
-        answer = network.ask(A, B, 27, 1, "x", timeout_ms=timeout_ms)
-        future_of(answer).add_done_callback(note(timeout_ms))
+        answer_future = network.ask(A, B, 27, 1, "x", timeout_ms=timeout_ms)
+        future_of(answer_future).add_done_callback(note(timeout_ms))
     await asyncio.sleep(1)
     assert timeouts == [(100, 100), (100, 100), (200, 200), (300, 300)]
     assert network.in_flight == 0
@@ -412,7 +432,9 @@ async def test_latency_keeps_the_order_of_a_link(
 ) -> None:
     commands_and_times: list[tuple[object, int]] = []
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         commands_and_times.append((command, env.clock.monotonic_us()))
         return command
 
@@ -460,23 +482,23 @@ async def test_request_and_response_cross_their_points() -> None:
     ]
 
 
-@pytest.mark.parametrize("point", ["peer_request", "peer_response"])
-async def test_an_error_is_the_answer(point: str) -> None:
-    link_bench = LinkBench(interceptor=Script(**{point: NOT_COORDINATOR}))
+@pytest.mark.parametrize("point_name", ["peer_request", "peer_response"])
+async def test_an_error_is_the_answer(point_name: str) -> None:
+    link_bench = LinkBench(interceptor=Script(**{point_name: NOT_COORDINATOR}))
     handled = link_bench.handled_by(B)
     with pytest.raises(PeerAnsweredError, match="not_coordinator") as error_info:
         await link_bench.ask()
     assert error_info.value.error == ErrorCode.not_coordinator
-    assert handled == ([] if point == "peer_request" else ["x"])
+    assert handled == ([] if point_name == "peer_request" else ["x"])
 
 
-@pytest.mark.parametrize("point", ["peer_request", "peer_response"])
-async def test_a_drop_ends_in_a_timeout(point: str) -> None:
-    link_bench = LinkBench(interceptor=Script(**{point: DROP}))
+@pytest.mark.parametrize("point_name", ["peer_request", "peer_response"])
+async def test_a_drop_ends_in_a_timeout(point_name: str) -> None:
+    link_bench = LinkBench(interceptor=Script(**{point_name: DROP}))
     handled = link_bench.handled_by(B)
     with pytest.raises(PeerTimeoutError, match="within 5 ms"):
         await link_bench.ask(timeout_ms=5)
-    assert handled == ([] if point == "peer_request" else ["x"])
+    assert handled == ([] if point_name == "peer_request" else ["x"])
     kinds = [event.k for event in link_bench.tracer.events()]
     assert kinds.count("msg.drop") == 1
 
@@ -487,15 +509,15 @@ async def test_what_is_lost_times_out_as_soon_as_the_clock_is_advanced_that_far(
 ) -> None:
     link_bench = LinkBench(interceptor=Script(peer_request=FaultEffect(outcome=outcome)))
     link_bench.network.register(B, echo)
-    lost_request = link_bench.ask(timeout_ms=30_000)
+    lost_request_future = link_bench.ask(timeout_ms=30_000)
     await asyncio.sleep(0)
     assert [request.is_lost for request in link_bench.network.unanswered_requests()] == [True]
     link_bench.clock.advance(29_000)
     await asyncio.sleep(0)
-    assert not lost_request.done()
+    assert not lost_request_future.done()
     link_bench.clock.advance(2_000)
     with pytest.raises(PeerTimeoutError, match="within 30000 ms"):
-        await lost_request
+        await lost_request_future
     assert link_bench.network.unanswered_requests() == []
 
 
@@ -504,7 +526,9 @@ async def test_a_copy_crosses_and_is_handled_and_its_answer_is_ignored() -> None
     link_bench = LinkBench(interceptor=script)
     handled: list[object] = []
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         handled.append(command)
         return f"answer {len(handled)}"
 
@@ -527,7 +551,9 @@ async def test_a_lost_answer_leaves_the_effect_and_a_timeout() -> None:
     )
     handled: list[object] = []
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         handled.append(command)
         raise PeerAnsweredError("refused", error=1)
 
@@ -537,47 +563,49 @@ async def test_a_lost_answer_leaves_the_effect_and_a_timeout() -> None:
     assert handled == ["x"]
 
 
-@pytest.mark.parametrize("point", ["peer_request", "peer_response"])
-async def test_a_link_that_breaks_fails_all_that_is_under_way_on_it(point: str) -> None:
-    gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
+@pytest.mark.parametrize("point_name", ["peer_request", "peer_response"])
+async def test_a_link_that_breaks_fails_all_that_is_under_way_on_it(point_name: str) -> None:
+    gate_future: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
     crossings_of_gate: list[int] = []
 
     def hold_then_break() -> Awaitable[FaultEffect] | FaultEffect:
         crossings_of_gate.append(1)
         return (
-            gate if len(crossings_of_gate) == 1 else FaultEffect(outcome=SubmitOutcome.DISCONNECT)
+            gate_future
+            if len(crossings_of_gate) == 1
+            else FaultEffect(outcome=SubmitOutcome.DISCONNECT)
         )
 
-    link_bench = LinkBench(interceptor=Script(**{point: hold_then_break}))
+    link_bench = LinkBench(interceptor=Script(**{point_name: hold_then_break}))
     handled = link_bench.handled_by(B)
-    held_request, struck_request = link_bench.ask("held"), link_bench.ask("struck")
-    for future in (held_request, struck_request):
+    held_request_future, struck_request_future = link_bench.ask("held"), link_bench.ask("struck")
+    for future in (held_request_future, struck_request_future):
         with pytest.raises(PeerDisconnectedError, match="the connection broke"):
             await future
-    gate.set_result(PASS)
+    gate_future.set_result(PASS)
     await asyncio.sleep(0.01)
-    assert handled == ([] if point == "peer_request" else ["held", "struck"])
+    assert handled == ([] if point_name == "peer_request" else ["held", "struck"])
 
 
-@pytest.mark.parametrize("point", ["peer_request", "peer_response"])
-async def test_a_held_crossing_waits_alone(point: str) -> None:
-    gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
+@pytest.mark.parametrize("point_name", ["peer_request", "peer_response"])
+async def test_a_held_crossing_waits_alone(point_name: str) -> None:
+    gate_future: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
     crossings_of_gate: list[int] = []
 
     def hold_first() -> Awaitable[FaultEffect]:
         crossings_of_gate.append(1)
-        return gate if len(crossings_of_gate) == 1 else passes()
+        return gate_future if len(crossings_of_gate) == 1 else passes()
 
     async def passes() -> FaultEffect:
         return PASS
 
-    link_bench = LinkBench(interceptor=Script(**{point: hold_first}))
+    link_bench = LinkBench(interceptor=Script(**{point_name: hold_first}))
     link_bench.network.register(B, echo)
-    first_request, second_request = link_bench.ask("first"), link_bench.ask("second")
-    assert await second_request == "second"
-    assert not first_request.done()
-    gate.set_result(PASS)
-    assert await first_request == "first"
+    first_request_future, second_request_future = link_bench.ask("first"), link_bench.ask("second")
+    assert await second_request_future == "second"
+    assert not first_request_future.done()
+    gate_future.set_result(PASS)
+    assert await first_request_future == "first"
 
 
 async def test_a_wait_may_end_in_an_error() -> None:
@@ -594,36 +622,38 @@ async def test_a_wait_may_end_in_an_error() -> None:
 async def test_a_request_released_after_its_deadline_is_handled_and_its_answer_thrown_away() -> (
     None
 ):
-    gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
-    handled = asyncio.Event()
+    gate_future: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
+    handled_event = asyncio.Event()
 
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         assert command == "late"
-        handled.set()
+        handled_event.set()
         return None
 
-    link_bench = LinkBench(interceptor=Script(peer_request=lambda: gate))
+    link_bench = LinkBench(interceptor=Script(peer_request=lambda: gate_future))
     link_bench.network.register(B, handler)
     future = link_bench.ask("late", timeout_ms=1)
     with pytest.raises(PeerTimeoutError):
         await future
-    assert not handled.is_set()
-    gate.set_result(PASS)
-    await handled.wait()
+    assert not handled_event.is_set()
+    gate_future.set_result(PASS)
+    await handled_event.wait()
     assert isinstance(future.exception(), PeerTimeoutError)
 
 
 @pytest.mark.parametrize("way", ["cut", "gone"])
 @pytest.mark.parametrize("timeout_ms", [1, 30_000])
 async def test_a_held_request_is_lost_with_its_connection(way: str, timeout_ms: int) -> None:
-    gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
-    script = Script(peer_request=lambda: gate)
+    gate_future: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
+    script = Script(peer_request=lambda: gate_future)
     link_bench = LinkBench(interceptor=script)
     handled = link_bench.handled_by(B)
-    held_request = link_bench.ask("held", timeout_ms=timeout_ms)
+    held_request_future = link_bench.ask("held", timeout_ms=timeout_ms)
     if timeout_ms == 1:
         with pytest.raises(PeerTimeoutError):
-            await held_request
+            await held_request_future
     else:
         await asyncio.sleep(0)
         assert len(script.crossings) == 1
@@ -635,8 +665,8 @@ async def test_a_held_request_is_lost_with_its_connection(way: str, timeout_ms: 
         link_bench.handled_by(B, handled)
     if timeout_ms != 1:
         with pytest.raises(PeerDisconnectedError):
-            await held_request
-    gate.set_result(PASS)
+            await held_request_future
+    gate_future.set_result(PASS)
     assert await link_bench.ask("next") is None
     assert handled == ["next"]
 
@@ -659,7 +689,9 @@ async def test_stopping_ends_a_wait_with_a_disconnect() -> None:
 async def test_messages_are_traced_with_their_causes() -> None:
     link_bench = LinkBench()
 
-    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+    ) -> object:
         link_bench.tracer.emit("note", "broker/2", data={"text": "handled"})
         return None
 
@@ -685,7 +717,9 @@ async def test_brief_joins_the_chain_through_routine_exchanges_of_brokers(api_ke
     link_bench = LinkBench()
     link_bench.tracer.level = TraceLevel.BRIEF
 
-    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+    async def handler(
+        _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+    ) -> object:
         if api_key in (24, 27):
             link_bench.tracer.emit("note", "broker/2", data={"text": "handled"})
         return None
@@ -722,6 +756,6 @@ async def test_a_copy_is_traced_before_it_arrives() -> None:
     link_bench.network.register(B, echo)
     await link_bench.ask()
     events = list(link_bench.tracer.events())
-    (copy,) = [event for event in events if event.k == "msg.dup"]
-    assert events[copy.p[0]].k == "msg.send"
-    assert [event.k for event in events[copy.i + 1 :]] == ["msg.recv"]
+    (copy_event,) = [event for event in events if event.k == "msg.dup"]
+    assert events[copy_event.p[0]].k == "msg.send"
+    assert [event.k for event in events[copy_event.i + 1 :]] == ["msg.recv"]

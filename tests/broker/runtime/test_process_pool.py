@@ -24,21 +24,21 @@ def blocked_signals() -> set[int]:
 @pytest.mark.costly
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_an_error_ends_work_that_would_last_for_ever(method: str, tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    work: Future[None]
+    pipe_file = tmp_path / "pipe"
+    os.mkfifo(pipe_file)
+    work_future: Future[None]
 
     def break_off() -> None:
-        nonlocal work
+        nonlocal work_future
         with process_pool(1, context=multiprocessing.get_context(method)) as pool:
             with interrupts_kept_back():
-                work = pool.submit(waits_for_ever, str(pipe))
-            with pipe.open("w"):  # until the work reads it
+                work_future = pool.submit(waits_for_ever, str(pipe_file))
+            with pipe_file.open("w"):  # until the work reads it
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         break_off()
-    assert work.done()
+    assert work_future.done()
     assert multiprocessing.active_children() == []
 
 
@@ -48,6 +48,6 @@ def test_ctrl_c_of_a_terminal_reaches_none_of_them(method: str) -> None:
     signals_before = blocked_signals()
     with process_pool(1, context=multiprocessing.get_context(method)) as pool:
         with interrupts_kept_back():
-            blocked = pool.submit(blocked_signals)
-        assert signal.SIGINT in blocked.result()
+            blocked_future = pool.submit(blocked_signals)
+        assert signal.SIGINT in blocked_future.result()
     assert blocked_signals() == signals_before

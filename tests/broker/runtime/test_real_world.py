@@ -71,15 +71,15 @@ def handshake(
     server: ssl.SSLContext, client: ssl.SSLContext, host: str = HOST
 ) -> tuple[ssl.SSLObject, ssl.SSLObject]:
     """Both TLS ends after a handshake in memory."""
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server_buffer, client_buffer = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
-        server.wrap_bio(to_server, to_client, server_side=True),
-        client.wrap_bio(to_client, to_server, server_hostname=host),
+        server.wrap_bio(server_buffer, client_buffer, server_side=True),
+        client.wrap_bio(client_buffer, server_buffer, server_hostname=host),
     )
     for _ in range(4):
-        for end in ends:
+        for tls_end in ends:
             try:
-                end.do_handshake()
+                tls_end.do_handshake()
             except ssl.SSLWantReadError:
                 continue
     return ends
@@ -176,21 +176,23 @@ async def test_the_monotonic_clock_starts_anywhere_so_that_clocks_can_not_be_mix
 
 async def test_timers_fire_on_a_real_loop() -> None:
     clock = RealClock(asyncio.get_running_loop())
-    fired: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    fired_future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     deadline_ms = clock.now_ms() + 20
-    clock.call_at(deadline_ms, lambda: fired.set_result(clock.now_ms()))
-    assert await asyncio.wait_for(fired, SLOW_S) >= deadline_ms
+    clock.call_at(deadline_ms, lambda: fired_future.set_result(clock.now_ms()))
+    assert await asyncio.wait_for(fired_future, SLOW_S) >= deadline_ms
 
 
 async def test_the_environment_is_whole() -> None:
     env = real_environment(seed=7, trace_level=TraceLevel.FULL)
 
-    async def echo(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def echo(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         return command
 
     env.network.register(BrokerId(1), echo)
-    reply = env.network.ask(BrokerId(1), BrokerId(1), 27, 1, "x", timeout_ms=10_000)
-    assert await reply == "x"
+    reply_future = env.network.ask(BrokerId(1), BrokerId(1), 27, 1, "x", timeout_ms=10_000)
+    assert await reply_future == "x"
     assert env.rng.stream("a").random() == real_environment(seed=7).rng.stream("a").random()
     assert [event.k for event in env.tracer.events()] == ["msg.send", "msg.recv"] * 2
     await env.tasks.close()
@@ -217,12 +219,12 @@ def test_uvloop_is_taken_where_it_is_and_asyncio_elsewhere(
     assert isinstance(loop, uvloop.Loop)
     loop.close()
 
-    original: Callable[..., object] = builtins.__import__
+    original_function: Callable[..., object] = builtins.__import__
 
     def without_uvloop(name: str, *args: object, **options: object) -> object:
         if name == "uvloop":
             raise ImportError(name)
-        return original(name, *args, **options)
+        return original_function(name, *args, **options)
 
     monkeypatch.setattr(builtins, "__import__", without_uvloop)
     loop = real_world.new_event_loop()
@@ -233,20 +235,24 @@ def test_uvloop_is_taken_where_it_is_and_asyncio_elsewhere(
 def test_peers_timers_and_sockets_work_on_uvloop_too() -> None:
     async def main() -> list[object]:
         env = real_environment(latency_ms_of=lambda _source, _target: 1.0)
-        gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        gate_future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-        async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
-            return await gate
+        async def handler(
+            _key: int, _version: int, _command: object, _source_broker_id: BrokerId
+        ) -> object:
+            return await gate_future
 
         env.network.register(BrokerId(1), handler)
-        reply = env.network.ask(BrokerId(2), BrokerId(1), 27, 1, "x", timeout_ms=10_000)
-        env.clock.call_at(env.clock.now_ms() + 3_600_000, lambda: gate.set_result("advanced"))
+        reply_future = env.network.ask(BrokerId(2), BrokerId(1), 27, 1, "x", timeout_ms=10_000)
+        env.clock.call_at(
+            env.clock.now_ms() + 3_600_000, lambda: gate_future.set_result("advanced")
+        )
         env.clock.advance(3_600_000)
         listener = await env.network.listen("127.0.0.1", 0, asyncio.Protocol)
         transport = await env.network.connect(*listener.address, asyncio.Protocol)
         transport.close()
         await listener.close()
-        answer = await reply
+        answer = await reply_future
         await env.tasks.close()
         return [answer]
 

@@ -43,67 +43,67 @@ async def a_few_turns(turn_count: int = 5) -> None:
 
 
 async def test_callbacks_run_at_once_in_order(tasks: LoopTasks) -> None:
-    pending: Pending[int] = Pending(tasks)
+    pending_future: Pending[int] = Pending(tasks)
     results: list[int] = []
-    pending.on_done(lambda future: results.append(future.result()))
-    pending.on_done(lambda future: results.append(-future.result()))
-    assert not pending.done()
-    pending.resolve(7)
+    pending_future.on_done(lambda future: results.append(future.result()))
+    pending_future.on_done(lambda future: results.append(-future.result()))
+    assert not pending_future.done()
+    pending_future.resolve(7)
     assert results == [7, -7]
-    pending.on_done(lambda future: results.append(0))
+    pending_future.on_done(lambda future: results.append(0))
     assert results == [7, -7, 0], "at once where the result is there already"
 
 
 async def test_it_is_resolved_once(tasks: LoopTasks) -> None:
-    pending: Pending[int] = Pending(tasks)
-    pending.resolve(1)
-    pending.resolve(2)
-    pending.fail(ValueError("late"))
-    assert (pending.result(), pending.exception()) == (1, None)
+    pending_future: Pending[int] = Pending(tasks)
+    pending_future.resolve(1)
+    pending_future.resolve(2)
+    pending_future.fail(ValueError("late"))
+    assert (pending_future.result(), pending_future.exception()) == (1, None)
 
 
 async def test_a_failure_is_raised_to_the_caller(tasks: LoopTasks) -> None:
-    pending: Pending[int] = Pending(tasks)
-    pending.fail(ValueError("broken"))
-    pending.resolve(1)
-    assert isinstance(pending.exception(), ValueError)
+    pending_future: Pending[int] = Pending(tasks)
+    pending_future.fail(ValueError("broken"))
+    pending_future.resolve(1)
+    assert isinstance(pending_future.exception(), ValueError)
     with pytest.raises(ValueError, match="broken"):
-        pending.result()
+        pending_future.result()
     with pytest.raises(ValueError, match="broken"):
-        await pending
+        await pending_future
 
 
 async def test_a_driven_coroutine_goes_on_without_a_turn_of_the_loop(tasks: LoopTasks) -> None:
-    first_pending: Pending[int] = Pending(tasks)
-    second_pending: Pending[int] = Pending(tasks)
+    first_pending_future: Pending[int] = Pending(tasks)
+    second_pending_future: Pending[int] = Pending(tasks)
     outcomes: list[object] = []
 
     async def add() -> int:
-        return await first_pending + await second_pending
+        return await first_pending_future + await second_pending_future
 
     tasks.drive(add(), lambda result, error: outcomes.append((result, error)), name="add")
-    first_pending.resolve(1)
+    first_pending_future.resolve(1)
     assert outcomes == []
-    second_pending.resolve(2)
+    second_pending_future.resolve(2)
     assert outcomes == [(3, None)], "in the same turn"
     assert not tasks.stepping
 
 
 async def test_a_task_may_await_it_too_and_be_cancelled_meanwhile(tasks: LoopTasks) -> None:
-    pending: Pending[int] = Pending(tasks)
+    pending_future: Pending[int] = Pending(tasks)
 
     async def wait() -> int:
-        return await pending
+        return await pending_future
 
     wait_task = tasks.spawn(wait(), name="waits")
     leaving_task = tasks.spawn(wait(), name="leaves")
     await asyncio.sleep(0)
     leaving_task.cancel()
     await asyncio.sleep(0)
-    pending.resolve(5)
+    pending_future.resolve(5)
     assert await wait_task == 5
     assert leaving_task.cancelled()
-    assert await pending == 5
+    assert await pending_future == 5
 
 
 class Outcomes(list[tuple[Any, BaseException | None]]):
@@ -197,10 +197,10 @@ async def test_several_may_wait_for_one_future(tasks: LoopTasks) -> None:
     outcomes = Outcomes()
     for _ in range(3):
         tasks.drive(wait(), outcomes.done, name="wait")
-    waits = asyncio.gather(wait(), wait())
+    waits_future = asyncio.gather(wait(), wait())
     await a_few_turns()
     future.set_result(7)
-    assert list(await waits) == [7, 7]
+    assert list(await waits_future) == [7, 7]
     await a_few_turns()
     assert outcomes == [(7, None)] * 3
 
@@ -527,8 +527,8 @@ def test_what_is_due_soon_has_the_cause_of_its_caller() -> None:
         tracer = env.tracer
         causes = [tracer.emit("note", "x") for _ in range(2)]
         causes_seen: list[int] = []
-        for cause in causes:
-            tracer.set_cause(cause)
+        for cause_event_index in causes:
+            tracer.set_cause(cause_event_index)
             env.tasks.run_soon(lambda: causes_seen.append(tracer.cause))
         tracer.set_cause(NO_CAUSE)
         await asyncio.sleep(0)
@@ -591,8 +591,8 @@ async def test_what_is_switched_off_and_on_between_two_steps_has_no_cause_left_b
 
     async def drive_through_answers() -> None:
         tracer.set_cause(first_event)
-        for answer in answers:
-            await answer
+        for answer_future in answers:
+            await answer_future
             causes_seen.append(tracer.cause)
 
     env.tasks.drive(drive_through_answers(), lambda *_: None, name="driven")
@@ -610,7 +610,7 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
 ) -> None:
     tracer = env.tracer
     first_event, second_event = tracer.emit("note", "x"), tracer.emit("note", "x")
-    answer: Pending[None] = Pending(env.tasks)
+    answer_future: Pending[None] = Pending(env.tasks)
     causes_and_wakers: list[tuple[int, int]] = []
 
     async def take_first_cause() -> None:
@@ -618,7 +618,7 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
 
     async def later() -> None:
         tracer.set_cause(first_event)
-        await answer
+        await answer_future
         causes_and_wakers.append((tracer.cause, tracer.waker))
         raise ValueError
 
@@ -628,7 +628,7 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
     env.tasks.drive(take_first_cause(), note_cause, name="at once")
     env.tasks.drive(later(), note_cause, name="later")
     tracer.set_cause(second_event)
-    answer.resolve(None)
+    answer_future.resolve(None)
     assert causes_and_wakers == [
         (first_event, NO_CAUSE),
         (first_event, second_event),
@@ -727,11 +727,11 @@ async def test_a_small_request_goes_ahead_of_large_ones() -> None:
 async def test_what_was_used_before_a_contest_does_not_count_in_it() -> None:
     turns, log = Turns(asyncio.get_running_loop()), list[str]()
     turns.limit_ns = WORK_NS
-    veteran = Worker(turns, log, "veteran", 500)
+    veteran_worker = Worker(turns, log, "veteran", 500)
     await turns_taken(log)
-    veteran.pieces = 3
+    veteran_worker.pieces = 3
     Worker(turns, log, "new", 3)
-    turns.wait(veteran, wanted_ns=0)
+    turns.wait(veteran_worker, wanted_ns=0)
     await turns_taken(log)
     assert sorted(log[500:502]) == ["new", "veteran"]
 

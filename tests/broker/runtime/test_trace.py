@@ -31,8 +31,10 @@ def no_cause_left_over() -> Iterator[None]:
     tracer.set_cause(NO_CAUSE)
 
 
-def full_tracer(*, ring_bytes: int | None = None, strict: bool = False) -> Tracer:
-    return Tracer(ticking_clock(), level=TraceLevel.FULL, ring_bytes=ring_bytes, is_strict=strict)
+def full_tracer(*, ring_bytes: int | None = None, is_strict: bool = False) -> Tracer:
+    return Tracer(
+        ticking_clock(), level=TraceLevel.FULL, ring_bytes=ring_bytes, is_strict=is_strict
+    )
 
 
 # Writing
@@ -68,7 +70,7 @@ def test_an_unknown_kind_is_a_bug_even_while_off() -> None:
 
 
 def test_a_strict_trace_refuses_unknown_fields() -> None:
-    tracer = full_tracer(strict=True)
+    tracer = full_tracer(is_strict=True)
     tracer.emit("log.lso", "a", data={"tp": "t-0", "to": 1})
     with pytest.raises(InvariantViolation, match="offset"):
         tracer.emit("log.lso", "a", data={"tp": "t-0", "offset": 1})
@@ -80,14 +82,14 @@ def test_payloads_may_be_structs() -> None:
         tp: str
         to: int
 
-    tracer = full_tracer(strict=True)
+    tracer = full_tracer(is_strict=True)
     tracer.emit("log.lso", "a", data=Moved(tp="t-0", to=3))
     assert [event.d for event in tracer.events()] == [{"tp": "t-0", "to": 3}]
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_payload_and_a_transaction_may_be_given_in_parts(strict: bool) -> None:
-    tracer = full_tracer(strict=strict)
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_a_payload_and_a_transaction_may_be_given_in_parts(is_strict: bool) -> None:
+    tracer = full_tracer(is_strict=is_strict)
     tracer.emit("note", "a", tx=("app", 7, 2), data=(dict, (("text", "hello"),)))
     (event,) = tracer.events()
     assert event.tx == "app/7:2"
@@ -96,7 +98,7 @@ def test_a_payload_and_a_transaction_may_be_given_in_parts(strict: bool) -> None
 
 def test_a_payload_given_in_parts_is_checked_against_the_table_too() -> None:
     with pytest.raises(InvariantViolation, match=r"note with unknown fields \['txet'\]"):
-        full_tracer(strict=True).emit("note", "a", data=(dict, (("txet", "hello"),)))
+        full_tracer(is_strict=True).emit("note", "a", data=(dict, (("txet", "hello"),)))
 
 
 def test_a_source_of_nanoseconds_is_reckoned_from_the_start() -> None:
@@ -115,19 +117,19 @@ def test_sets_in_payloads_are_written_in_order() -> None:
 
 def test_brief_leaves_out_what_is_hidden_and_joins_the_chain_through_it() -> None:
     tracer = Tracer(ticking_clock(), level=TraceLevel.BRIEF)
-    cause = tracer.emit("note", "a")
-    left_out = tracer.emit("check.pass", "a", parents=(cause,))
-    assert left_out == cause
+    cause_event_index = tracer.emit("note", "a")
+    left_out = tracer.emit("check.pass", "a", parents=(cause_event_index,))
+    assert left_out == cause_event_index
     effect = tracer.emit("note", "a", parents=(left_out,))
     assert [event.p for event in tracer.events()] == [(), (0,)]
-    assert (cause, effect) == (0, 1)
+    assert (cause_event_index, effect) == (0, 1)
     assert Tracer(ticking_clock(), level=TraceLevel.BRIEF).emit("check.pass", "a") == NO_CAUSE
 
 
 def test_a_single_event_may_be_of_less_importance_than_its_kind() -> None:
     tracer = Tracer(ticking_clock(), level=TraceLevel.BRIEF)
-    cause = tracer.emit("note", "a")
-    assert tracer.emit("note", "a", parents=(cause,), importance=0) == cause
+    cause_event_index = tracer.emit("note", "a")
+    assert tracer.emit("note", "a", parents=(cause_event_index,), importance=0) == cause_event_index
     tracer.emit("note", "a", importance=2)
     tracer.level = TraceLevel.FULL
     tracer.emit("note", "a", importance=0)
@@ -138,9 +140,9 @@ def test_a_single_event_may_be_of_less_importance_than_its_kind() -> None:
 @pytest.mark.parametrize("parents", [(), (NO_CAUSE,), (NO_CAUSE, 1, 0), (1,), (99,)])
 def test_a_site_that_knows_the_level_may_save_itself_the_event(parents: tuple[int, ...]) -> None:
     tracer = Tracer(ticking_clock(), level=TraceLevel.BRIEF)
-    cause = tracer.emit("note", "a")
+    cause_event_index = tracer.emit("note", "a")
     tracer.emit("note", "a")
-    tracer.set_cause(cause)
+    tracer.set_cause(cause_event_index)
     assert not tracer.full
     if parents != (99,):
         assert tracer.cause_of(parents) == tracer.emit("check.pass", "a", parents=parents)
@@ -195,15 +197,15 @@ def test_a_cause_of_another_trace_is_no_parent() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.sets(st.integers(0, 60), max_size=3)), max_size=60))
 def test_lamport_clocks_grow_along_nodes_and_parents(steps: list[tuple[int, set[int]]]) -> None:
     tracer = full_tracer()
-    for index, (node, parent_indexes) in enumerate(steps):
+    for index, (node_id, parent_indexes) in enumerate(steps):
         tracer.emit(
-            "note", f"n{node}", parents=tuple(p for p in sorted(parent_indexes) if p < index)
+            "note", f"n{node_id}", parents=tuple(p for p in sorted(parent_indexes) if p < index)
         )
     clocks: dict[int, int] = {}
     events = list(tracer.events())
     for event in events:
         assert event.l > clocks.get(event.n, 0)
-        assert all(events[parent].l < event.l for parent in event.p)
+        assert all(events[parent_pid].l < event.l for parent_pid in event.p)
         clocks[event.n] = event.l
 
 
@@ -225,18 +227,18 @@ def test_a_ring_keeps_the_newest_events_and_the_hash_covers_what_is_kept() -> No
     # A ring's clocks of one node have gaps where a batch begins, or none.
     assert list(ring_tracer.lines()) == list(whole_tracer.lines(ring_tracer.first_index))
     *lines, trailer = b"".join(ring_tracer.pieces()).splitlines(keepends=True)[1:]
-    sha = hashlib.sha256(b"".join(lines) + b'["a"]')
-    assert ring_tracer.hash == json.loads(trailer)["hash"] == "sha256:" + sha.hexdigest()
+    running_hash = hashlib.sha256(b"".join(lines) + b'["a"]')
+    assert ring_tracer.hash == json.loads(trailer)["hash"] == "sha256:" + running_hash.hexdigest()
     assert ring_tracer.hash != whole_tracer.hash
 
 
 def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     first_events: list[int] = []
-    lines = TraceRows.lines
+    make_lines = TraceRows.lines
 
-    def lines_and_count(form: TraceRows, packed_rows: bytes, first_event: int) -> bytes:
+    def lines_and_count(trace_rows: TraceRows, packed_rows: bytes, first_event: int) -> bytes:
         first_events.append(first_event)
-        return lines(form, packed_rows, first_event)
+        return make_lines(trace_rows, packed_rows, first_event)
 
     monkeypatch.setattr(TraceRows, "lines", lines_and_count)
     tracer = full_tracer(ring_bytes=2 * CHUNK_BYTES)

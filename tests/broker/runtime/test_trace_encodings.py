@@ -187,8 +187,8 @@ def test_a_batch_of_rows_is_read_without_those_before() -> None:
 
 
 def test_times_count_from_the_start() -> None:
-    form = TraceRows(5_000)
-    (line,) = form.lines(form.kept([(7_999, *ROWS[0][1:])], 0), 0).splitlines()
+    trace_rows = TraceRows(5_000)
+    (line,) = trace_rows.lines(trace_rows.kept([(7_999, *ROWS[0][1:])], 0), 0).splitlines()
     assert json.loads(line)["t"] == 2
 
 
@@ -225,17 +225,17 @@ NOTED = st.tuples(
 def test_what_a_ring_tells_is_what_a_whole_trace_tells_but_for_the_clocks(
     noted_events: Any,
 ) -> None:
-    ring, whole_tracer = full_tracer(ring_bytes=1 << 20), full_tracer()
+    ring_tracer, whole_tracer = full_tracer(ring_bytes=1 << 20), full_tracer()
     for index, (node, parent_indexes, tx, data, importance, is_read) in enumerate(noted_events):
-        for tracer in (ring, whole_tracer):
+        for tracer in (ring_tracer, whole_tracer):
             tracer.emit(
                 "note", f"n{node}", parents=tuple(p for p in sorted(parent_indexes) if p < index),
                 tx=tx, data=data, importance=importance,
             )  # fmt: skip
         if is_read:
-            assert ring.size, "a batch ends here"
+            assert ring_tracer.size, "a batch ends here"
     ring_events, read = (
-        [json.loads(line) for line in tracer.lines()] for tracer in (ring, whole_tracer)
+        [json.loads(line) for line in tracer.lines()] for tracer in (ring_tracer, whole_tracer)
     )
     clocks: dict[int, int] = {}
     for event in ring_events:
@@ -273,7 +273,7 @@ def test_every_kind_says_what_happened_and_what_it_carries() -> None:
         assert event_kind.importance in (0, 1, 2), event_kind.name
         assert event_kind.meaning, event_kind.name
         assert event_kind.fields, event_kind.name
-        assert all(re.fullmatch(r"[a-z][a-z_]*", field) for field in event_kind.fields), (
+        assert all(re.fullmatch(r"[a-z][a-z_]*", field_name) for field_name in event_kind.fields), (
             event_kind.name
         )
 

@@ -133,12 +133,12 @@ def test_many_bindings_take_no_time_squared() -> None:
     assert time.process_time() - begun_s < 5
 
 
-@pytest.mark.parametrize("field", ["resource_type", "pattern", "operation", "permission"])
-def test_a_filter_of_an_unknown_kind_is_refused(field: str) -> None:
-    values: dict[str, Any] = {field: 99}
-    complaint = AclFilter(**values).complaint()
-    assert complaint is not None
-    assert complaint.error is ErrorCode.invalid_request
+@pytest.mark.parametrize("field_name", ["resource_type", "pattern", "operation", "permission"])
+def test_a_filter_of_an_unknown_kind_is_refused(field_name: str) -> None:
+    values: dict[str, Any] = {field_name: 99}
+    rejection = AclFilter(**values).complaint()
+    assert rejection is not None
+    assert rejection.error is ErrorCode.invalid_request
 
 
 def test_a_filter_for_everything_is_fine() -> None:
@@ -160,9 +160,9 @@ def test_a_filter_for_everything_is_fine() -> None:
     ],
 )
 def test_a_binding_that_says_nothing_is_refused(changes: dict[str, Any], reason: str) -> None:
-    complaint = creation_complaint(msgspec.structs.replace(ORDERS, **changes))
-    assert complaint is not None
-    assert reason in complaint.reason
+    rejection = creation_complaint(msgspec.structs.replace(ORDERS, **changes))
+    assert rejection is not None
+    assert reason in rejection.reason
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def allows(
 
 
 @pytest.mark.parametrize(
-    ("acls", "expected"),
+    ("acls", "is_expected"),
     [
         ([], False),
         ([acl(TOPIC, "orders", READ)], True),
@@ -229,13 +229,13 @@ def allows(
     ],
 )
 def test_a_deny_beats_an_allow_and_both_have_to_match(
-    acls: list[AclBinding], *, expected: bool
+    acls: list[AclBinding], *, is_expected: bool
 ) -> None:
-    assert allows(*acls) is expected
+    assert allows(*acls) is is_expected
 
 
 @pytest.mark.parametrize(
-    ("granted", "operation", "expected"),
+    ("granted_operation", "operation", "is_expected"),
     [
         (READ, AclOperation.DESCRIBE, True),
         (WRITE, AclOperation.DESCRIBE, True),
@@ -248,9 +248,9 @@ def test_a_deny_beats_an_allow_and_both_have_to_match(
     ],
 )
 def test_some_operations_imply_others(
-    granted: AclOperation, operation: AclOperation, *, expected: bool
+    granted_operation: AclOperation, operation: AclOperation, *, is_expected: bool
 ) -> None:
-    assert allows(acl(TOPIC, "orders", granted), operation=operation) is expected
+    assert allows(acl(TOPIC, "orders", granted_operation), operation=operation) is is_expected
 
 
 def test_a_denied_operation_implies_nothing() -> None:
@@ -264,13 +264,13 @@ def test_a_super_user_is_not_denied() -> None:
 
 
 def test_without_any_acl_of_the_resource_a_setting_decides() -> None:
-    acl_of_bob = acl(TOPIC, "orders", READ, principal="User:bob")
+    binding_of_bob = acl(TOPIC, "orders", READ, principal="User:bob")
     assert allows(allow_everyone_if_no_acl_found=True)
-    assert not allows(acl_of_bob, allow_everyone_if_no_acl_found=True)
+    assert not allows(binding_of_bob, allow_everyone_if_no_acl_found=True)
 
 
 @pytest.mark.parametrize(
-    ("acls", "expected"),
+    ("acls", "is_expected"),
     [
         ([], False),
         ([acl(TOPIC, "orders", WRITE), acl(TOPIC, "hardcode", READ)], True),
@@ -289,7 +289,7 @@ def test_without_any_acl_of_the_resource_a_setting_decides() -> None:
         ([acl(TOPIC, "or", WRITE, **PREFIX), acl(TOPIC, "ord", WRITE, **DENY, **PREFIX)], True),
     ],
 )
-def test_any_resource_of_a_type_will_do(acls: list[AclBinding], *, expected: bool) -> None:
+def test_any_resource_of_a_type_will_do(acls: list[AclBinding], *, is_expected: bool) -> None:
     assert (
         Authorizer().allows_any(
             NO_ACLS.plus(acls),
@@ -298,7 +298,7 @@ def test_any_resource_of_a_type_will_do(acls: list[AclBinding], *, expected: boo
             operation=WRITE,
             resource_type=TOPIC,
         )
-        is expected
+        is is_expected
     )
 
 
@@ -329,7 +329,7 @@ def test_the_first_rule_that_fits_makes_the_name(subject: str, name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("rules", "name"),
+    ("rules_text", "name"),
     [
         ("DEFAULT", "CN=Duke,O=x"),
         ("", None),
@@ -349,12 +349,12 @@ def test_the_first_rule_that_fits_makes_the_name(subject: str, name: str) -> Non
         ("RULE:^.*$/${who}/", None),
     ],
 )
-def test_what_a_replacement_says(rules: str, name: str | None) -> None:
-    assert PrincipalMapping(rules).name("CN=Duke,O=x") == name
+def test_what_a_replacement_says(rules_text: str, name: str | None) -> None:
+    assert PrincipalMapping(rules_text).name("CN=Duke,O=x") == name
 
 
 @pytest.mark.parametrize(
-    ("rules", "expected_reason"),
+    ("rules_text", "expected_reason"),
     [
         ("NONSENSE", "is no rule"),
         ("DEFAULTS", "is no rule"),
@@ -363,9 +363,9 @@ def test_what_a_replacement_says(rules: str, name: str | None) -> None:
         ("RULE:(/x/", "is no regular expression"),
     ],
 )
-def test_what_is_no_rule_is_refused(rules: str, expected_reason: str) -> None:
+def test_what_is_no_rule_is_refused(rules_text: str, expected_reason: str) -> None:
     with pytest.raises(ValueError, match=expected_reason):
-        PrincipalMapping(rules)
+        PrincipalMapping(rules_text)
 
 
 # Principals, and the names that certificates have.

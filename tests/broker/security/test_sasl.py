@@ -107,9 +107,9 @@ def test_scram_knows_a_password_without_hearing_it(mechanism: str) -> None:
     client.set_server_final(last_message.token.decode())  # it knows the server's signature
 
 
-@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("bob", "secret")])
-def test_scram_does_not_show_which_users_there_are(user: str, password: str) -> None:
-    client = scramp.ScramClient(["SCRAM-SHA-256"], user, password, c_nonce="clientnonce")
+@pytest.mark.parametrize(("user_name", "password"), [("alice", "wrong"), ("bob", "secret")])
+def test_scram_does_not_show_which_users_there_are(user_name: str, password: str) -> None:
+    client = scramp.ScramClient(["SCRAM-SHA-256"], user_name, password, c_nonce="clientnonce")
     server = begin("SCRAM-SHA-256")
     step = server.feed(client.get_client_first().encode())
     if isinstance(step, Challenge):
@@ -134,15 +134,15 @@ def test_scram_refuses_a_name_that_is_longer_than_any_users_at_once(letter: str)
 
 
 def test_scram_takes_a_name_that_needs_escapes() -> None:
-    user = ",=," * 10
+    user_name = ",=," * 10
     server = exchange(
         "SCRAM-SHA-256",
         plain_users={},
-        credentials=credentials(user),
+        credentials=credentials(user_name),
         make_nonce=lambda: "servernonce",
         now_ms=NOW_MS,
     )
-    client = scramp.ScramClient(["SCRAM-SHA-256"], user, "secret")
+    client = scramp.ScramClient(["SCRAM-SHA-256"], user_name, "secret")
     assert isinstance(server.feed(client.get_client_first().encode()), Challenge)
 
 
@@ -231,10 +231,10 @@ def test_a_listener_may_ask_more_of_a_token() -> None:
     missing = b'{"status":"insufficient_scope", "scope":"[read, write]"}'
     for scope in ("read", ["write"], None, 7):
         assert fed(may=scope) == Challenge(token=missing)
-    invalid = Challenge(token=b'{"status":"invalid_token"}')
-    assert fed(name=None) == invalid
-    assert fed(iat=1_003) == invalid
-    assert fed(iat=900, exp=998) == invalid
+    invalid_challenge = Challenge(token=b'{"status":"invalid_token"}')
+    assert fed(name=None) == invalid_challenge
+    assert fed(iat=1_003) == invalid_challenge
+    assert fed(iat=900, exp=998) == invalid_challenge
     assert isinstance(fed(iat=900, exp=998.5), Authenticated)
 
 
@@ -474,10 +474,14 @@ TWICE = ErrorCode.duplicate_resource
 
 
 def upsertion(
-    user: str = "bob", *, mechanism: int = SHA_256, iteration_count: int = 4096
+    user_name: str = "bob", *, mechanism: int = SHA_256, iteration_count: int = 4096
 ) -> Upsertion:
     return Upsertion(
-        user=user, mechanism=mechanism, iterations=iteration_count, salt=b"s", salted_password=b"p"
+        user=user_name,
+        mechanism=mechanism,
+        iterations=iteration_count,
+        salt=b"s",
+        salted_password=b"p",
     )
 
 
@@ -550,15 +554,17 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
     credentials_before = credentials()
     changed_credentials, outcomes = alter(
         credentials_before,
-        deletions=[Deletion(user=user, mechanism=mechanism) for user, mechanism in deletions],
+        deletions=[
+            Deletion(user=user_name, mechanism=mechanism) for user_name, mechanism in deletions
+        ],
         upsertions=[
-            with_credential(upsertion(user, mechanism=mechanism, iteration_count=count))
-            for user, mechanism, count in upsertions
+            with_credential(upsertion(user_name, mechanism=mechanism, iteration_count=count))
+            for user_name, mechanism, count in upsertions
         ],
     )
-    (refusal,) = outcomes.values()
-    assert refusal is not None
-    assert refusal.error is error
+    (rejection,) = outcomes.values()
+    assert rejection is not None
+    assert rejection.error is error
     assert changed_credentials == credentials_before
 
 

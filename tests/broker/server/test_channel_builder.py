@@ -218,7 +218,7 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
     environment = real_environment()
     authority = Authority(tmp_path, now_ms=environment.clock.now_ms())
     broker = authority.issue("broker", hosts=("127.0.0.1",))
-    alice = authority.issue("alice")
+    alice_keys = authority.issue("alice")
     second_listener = msgspec.structs.replace(
         MUTUAL, name="SECOND", principal_mapping_rules="RULE:^CN=(bob|alice),.*$/$1/U"
     )
@@ -240,14 +240,14 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
     try:
         host, port = cluster.bootstrap_of("MUTUAL").split(":")
         context = ssl.create_default_context(cafile=str(authority.certificate))
-        for expected in ("User:ANONYMOUS", "User:CN=alice,O=txnsim"):
+        for expected_text in ("User:ANONYMOUS", "User:CN=alice,O=txnsim"):
             wire = WireClient(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
             wire.send(wire.metadata())
             assert len((await wire.answer())[1].brokers) == 1
             connection = list(cluster.listeners[0].connections)[-1]
-            assert connection.principal == expected
+            assert connection.principal == expected_text
             await wire.close()
-            context.load_cert_chain(alice.certificate, alice.key)
+            context.load_cert_chain(alice_keys.certificate, alice_keys.key)
         # Whoever connects after a reset passes the same endpoints.
         await cluster.reset(cluster.snapshot())
         host, port = cluster.bootstrap_of("SECOND").split(":")
@@ -320,7 +320,7 @@ def test_there_is_an_authorizer_only_where_one_is_asked_for() -> None:
 
 
 def test_a_cluster_may_have_secured_listeners_alone() -> None:
-    inside = SecureListener(
+    inside_listener = SecureListener(
         name="PLAINTEXT",
         protocol=SecurityProtocol.SASL_PLAINTEXT,
         port=9092,
@@ -349,7 +349,9 @@ def test_a_cluster_may_have_secured_listeners_alone() -> None:
         assert (await log_in(wire)).error_code is ErrorCode.none
         await wire.close()
 
-    security = SecurityOptions(listeners=(outside_listener, inside), has_plain_listener=False)
+    security = SecurityOptions(
+        listeners=(outside_listener, inside_listener), has_plain_listener=False
+    )
     run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=security))
 
 
@@ -413,9 +415,9 @@ class LoginBench:
             self.session.expect_handshake(cast(Request, SimpleNamespace(api_version=0)))
         return step
 
-    def log_in(self, user: str = "alice") -> Any:
+    def log_in(self, user_name: str = "alice") -> Any:
         self.handshake()
-        return self.token(f"\0{user}\0secret".encode())[1]
+        return self.token(f"\0{user_name}\0secret".encode())[1]
 
 
 def read(api_key: int, version: int, step: SaslStep) -> Any:
@@ -620,7 +622,7 @@ def test_free_ports_are_free_everywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("principal", "operation", "resource_type", "resource_name", "expected"),
+    ("principal", "operation", "resource_type", "resource_name", "is_expected"),
     [
         ("User:admin", AclOperation.ALTER, ResourceType.CLUSTER, "kafka-cluster", True),
         ("User:scram-user", AclOperation.WRITE, TOPIC, "orders", True),
@@ -639,12 +641,12 @@ def test_users_have_rights_and_guests_few(
     resource_type: ResourceType,
     resource_name: str,
     *,
-    expected: bool,
+    is_expected: bool,
 ) -> None:
     options, _ = demo
     authorizer = authorizer_of(options)
     assert authorizer is not None
-    allowed = authorizer.allows(
+    is_allowed = authorizer.allows(
         NO_ACLS.plus(options.acls),
         principal=principal,
         host="127.0.0.1",
@@ -652,7 +654,7 @@ def test_users_have_rights_and_guests_few(
         resource_type=resource_type,
         resource_name=resource_name,
     )
-    assert allowed is expected
+    assert is_allowed is is_expected
 
 
 def test_everybody_has_a_way_to_log_in() -> None:
@@ -671,8 +673,8 @@ def test_a_broker_is_good_for_its_hosts_and_signed_by_the_authority(tmp_path: Pa
     authority = Authority(tmp_path, now_ms=NOW_MS)
     pair = authority.issue("broker", hosts=("127.0.0.1", "localhost", "localhost"))
     certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
-    signer = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
-    certificate.verify_directly_issued_by(signer)
+    signer_certificate = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
+    certificate.verify_directly_issued_by(signer_certificate)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
     assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]

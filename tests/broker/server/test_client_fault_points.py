@@ -63,10 +63,10 @@ def error_of(message: Any) -> ErrorCode:
     return error
 
 
-def fetch(wire: WireClient, tp: TopicPartition, version: int = FETCH_VERSION) -> bytes:
+def fetch(wire: WireClient, topic_partition: TopicPartition, version: int = FETCH_VERSION) -> bytes:
     """Frame of a Fetch that begins a session and reads the partition from its start."""
-    partition = {"partition": tp.partition, "partition_max_bytes": 1_000_000}
-    topic = {"topic": tp.topic, "partitions": [partition]}
+    partition = {"partition": topic_partition.partition, "partition_max_bytes": 1_000_000}
+    topic = {"topic": topic_partition.topic, "partitions": [partition]}
     values = {"replica_id": -1, "max_bytes": 1_000_000, "session_epoch": 0, "topics": [topic]}
     return wire.frame(FETCH, version, message_from(codec.request_class(FETCH, version), values))
 
@@ -355,16 +355,16 @@ async def test_a_stalled_connection_stands_still_and_no_other(
     cluster: VirtualCluster, wire: WireClient, /, point: FaultPoint
 ) -> None:
     cluster.arm(Stall(stall_ms=3_000), point, client_id="wire", limit=1)
-    twin = await open_wire(cluster, client_id="wire")
+    twin_client = await open_wire(cluster, client_id="wire")
     started_ms = cluster.env.clock.monotonic_ms()
     wire.send(wire.metadata() + wire.metadata())
     await cluster.wait_until_struck()
-    twin.send(twin.metadata())
-    assert (await twin.answer())[0] == 1
+    twin_client.send(twin_client.metadata())
+    assert (await twin_client.answer())[0] == 1
     assert cluster.env.clock.monotonic_ms() - started_ms < 1_000
     assert [(await wire.answer())[0] for _ in range(2)] == [1, 2]
     assert cluster.env.clock.monotonic_ms() - started_ms >= 3_000
-    await twin.close()
+    await twin_client.close()
 
 
 # Connections that open
@@ -398,15 +398,15 @@ async def test_a_new_connection_can_be_closed_or_never_heard(
     refused_wire = await open_wire(cluster)
     assert await refused_wire.is_closed_by_broker()
     cluster.arm(Drop(), OPEN, "deaf", broker=broker, limit=1)
-    deaf = await open_wire(cluster)
-    deaf.send(deaf.metadata())
-    assert await deaf.silent_for(60)
+    deaf_client = await open_wire(cluster)
+    deaf_client.send(deaf_client.metadata())
+    assert await deaf_client.silent_for(60)
     cluster.arm(Pass(), OPEN, "seen", broker=broker)
     served_wire = await open_wire(cluster)
     served_wire.send(served_wire.metadata() + wire.metadata())
     assert (await served_wire.answer())[0] == 1
     assert cluster.injector.never_struck() == ()
-    for client_wire in (refused_wire, deaf, served_wire):
+    for client_wire in (refused_wire, deaf_client, served_wire):
         await client_wire.close()
 
 

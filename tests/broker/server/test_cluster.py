@@ -101,17 +101,17 @@ async def test_racks_are_given_for_each_broker_or_for_none(env: VirtualEnvironme
 
 
 def test_a_broker_zero_leads_coordinates_and_commits() -> None:
-    async def main(kafka: VirtualCluster) -> None:
-        assert sorted(kafka.sim.members) == [0, 1, 2]
-        async with kafka.client() as client:
+    async def main(cluster: VirtualCluster) -> None:
+        assert sorted(cluster.sim.members) == [0, 1, 2]
+        async with cluster.client() as client:
             producer = Producer(client, transactional_id="app")
             await producer.init_transactions()
             for partition in range(3):
                 producer.begin()
                 await producer.send("orders", partition, b"x")
                 await producer.commit()
-        await kafka.sim.kill_broker(BrokerId(0))
-        await kafka.sim.start_broker(BrokerId(0))
+        await cluster.sim.kill_broker(BrokerId(0))
+        await cluster.sim.start_broker(BrokerId(0))
 
     chosen_options = msgspec.structs.replace(options(), first_broker_id=0)
     run_cluster(main, cluster_options=chosen_options)
@@ -200,12 +200,14 @@ async def test_ports_may_be_given_one_by_one_and_clients_told_others(
     await cluster.stop()
 
 
-@pytest.mark.parametrize("field", ["ports", "advertised"])
+@pytest.mark.parametrize("field_name", ["ports", "advertised"])
 @within(run_virtual, seed=1)
-async def test_as_many_ports_as_brokers_are_wanted(env: VirtualEnvironment, field: str) -> None:
-    wrong_value = {"ports": (1,), "advertised": (("outside.test", 1),)}[field]
-    with pytest.raises(ConfigError, match=f"{field}: 1 for 3 brokers, one for each"):
-        SimCluster(env, msgspec.structs.replace(options(), **{field: wrong_value}))
+async def test_as_many_ports_as_brokers_are_wanted(
+    env: VirtualEnvironment, field_name: str
+) -> None:
+    wrong_value = {"ports": (1,), "advertised": (("outside.test", 1),)}[field_name]
+    with pytest.raises(ConfigError, match=f"{field_name}: 1 for 3 brokers, one for each"):
+        SimCluster(env, msgspec.structs.replace(options(), **{field_name: wrong_value}))
 
 
 async def test_a_stop_ends_what_still_waits() -> None:
@@ -216,11 +218,11 @@ async def test_a_stop_ends_what_still_waits() -> None:
             await producer.send("orders", 0, b"v")
             cluster = VirtualCluster(sim.environment, sim)  # type: ignore[arg-type]
             cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
-            ending = asyncio.get_running_loop().create_task(producer.commit())
+            ending_task = asyncio.get_running_loop().create_task(producer.commit())
             await cluster.wait_until_struck()
             listeners = sim.listeners
-            ending.cancel()
-            await asyncio.wait((ending,))
+            ending_task.cancel()
+            await asyncio.wait((ending_task,))
     assert not any(listener.connections for listener in listeners)
     assert not sim.brokers
 
@@ -249,13 +251,15 @@ def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
         cluster.arm(action, point, api=api, limit=1)
         async with cluster.client() as client:
             async with await begin_transaction(client, "tx") as producer:
-                all_sends = asyncio.gather(*(producer.send("orders", i, b"v") for i in range(3)))
+                all_sends_future = asyncio.gather(
+                    *(producer.send("orders", i, b"v") for i in range(3))
+                )
                 if isinstance(action, Hold):
-                    releasing = cluster.env.tasks.spawn(release(cluster), name="release")
-                await all_sends
+                    releasing_task = cluster.env.tasks.spawn(release(cluster), name="release")
+                await all_sends_future
                 await producer.commit()
                 if isinstance(action, Hold):
-                    await releasing
+                    await releasing_task
             await until_state(client, "tx", "CompleteCommit")
             assert await values(client, "orders") == [b"v"] * 3
             every = await values(client, "orders", isolation=IsolationLevel.READ_UNCOMMITTED)
@@ -277,8 +281,8 @@ async def release(cluster: VirtualCluster) -> None:
 async def test_producer_ids_come_although_the_controller_is_slow(cluster: VirtualCluster) -> None:
     cluster.arm(Drop(), REQUEST, api="AllocateProducerIds", limit=1)
     async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
-        identity = await producer.init_transactions()
-        assert identity.producer_epoch == 0
+        producer_identity = await producer.init_transactions()
+        assert producer_identity.producer_epoch == 0
         assert cluster.sim.injector.rules()[0].struck == 1
 
 
@@ -329,7 +333,7 @@ def test_a_cluster_is_formatted_unless_there_are_disks() -> None:
 
 def test_users_have_credentials_from_the_beginning() -> None:
     image = image_of(1, security=SecurityOptions(scram_users={"ann": "secret"}))
-    assert {user for user, _ in image.scram} == {"ann"}
+    assert {user_name for user_name, _ in image.scram} == {"ann"}
 
 
 def test_brokers_register_with_what_the_disks_say() -> None:
@@ -390,10 +394,14 @@ async def test_an_input_is_the_cause_of_what_is_done_inside(env: VirtualEnvironm
     with input_event(env, "kill", broker=2, lose_unflushed=False, as_version=None):
         env.tracer.emit("node.down", "broker/2")
     env.tracer.emit("note", "x")
-    done_input, down, event_after = env.tracer.events()
-    assert (done_input.k, done_input.p, env.tracer.nodes[done_input.n]) == ("input", (), "user")
-    assert done_input.d == {"do": "kill", "args": {"broker": 2}, "at": env.clock.now_ms()}
-    assert (down.p, event_after.p) == ((done_input.i,), ())
+    input_done_event, down_event, event_after = env.tracer.events()
+    assert (input_done_event.k, input_done_event.p, env.tracer.nodes[input_done_event.n]) == (
+        "input",
+        (),
+        "user",
+    )
+    assert input_done_event.d == {"do": "kill", "args": {"broker": 2}, "at": env.clock.now_ms()}
+    assert (down_event.p, event_after.p) == ((input_done_event.i,), ())
 
 
 @within(run_virtual, seed=1)
@@ -580,12 +588,12 @@ async def test_a_start_is_ended_and_brokers_that_run_are_left_alone(
 ) -> None:
     sim = cluster.sim
     await sim.kill_broker(BrokerId(1))
-    starting = asyncio.get_running_loop().create_task(sim.start_broker(BrokerId(1)))
+    starting_task = asyncio.get_running_loop().create_task(sim.start_broker(BrokerId(1)))
     await asyncio.sleep(0.1)
     assert sim.members[BrokerId(1)].state is MemberLifeState.STARTING
     await kill_starting_brokers(sim.members.values())
-    assert starting.done()
-    assert "killed while it started" in str(starting.exception())
+    assert starting_task.done()
+    assert "killed while it started" in str(starting_task.exception())
     assert [member.state.name for member in sim.members.values()] == ["DOWN", "RUNNING", "RUNNING"]
     await kill_starting_brokers(sim.members.values())  # there is none
 

@@ -164,10 +164,10 @@ async def test_whoever_kills_a_broker_that_is_started_again_has_the_last_word(
     cluster: VirtualCluster,
 ) -> None:
     undo = await control(cluster).crash(B2, lose_unflushed=False)
-    starting = cluster.env.tasks.spawn(undo(), name="undo")
+    starting_task = cluster.env.tasks.spawn(undo(), name="undo")
     await asyncio.sleep(1)
     await cluster.sim.kill_broker(B2)
-    await starting
+    await starting_task
     assert cluster.sim.member(B2).state is MemberLifeState.DOWN
 
 
@@ -203,7 +203,11 @@ async def test_a_partition_cuts_what_is_between_groups_and_nothing_else(
     assert reaches(B2, B3)
     assert reaches(B1, CONTROLLER_ID), "nobody has put it on a side"
     await heal()
-    assert all(reaches(source, target) for source in (B1, B2, B3) for target in (B1, B2, B3))
+    assert all(
+        reaches(source_broker_id, target_broker_id)
+        for source_broker_id in (B1, B2, B3)
+        for target_broker_id in (B1, B2, B3)
+    )
 
 
 @within(run_cluster)
@@ -238,14 +242,14 @@ async def test_clocks_are_set_for_one_or_for_all_and_set_right_again(
 
     before_ms = cluster.env.clock.now_ms()
     restore_clock = await control(cluster).move_clock(-5_000, broker=B2)
-    everybody = await control(cluster).move_clock(60_000, broker=None)
+    run_everybody = await control(cluster).move_clock(60_000, broker=None)
     assert [ahead(broker_id) for broker_id in (B1, B2, B3)] == [0, -5_000, 0]
     assert cluster.env.clock.now_ms() - before_ms == 60_000
     await cluster.sim.kill_broker(B2)
     await cluster.sim.start_broker(B2)
     assert ahead(B2) == -5_000, "a machine keeps its clock"
     await restore_clock()
-    await everybody()
+    await run_everybody()
     assert [ahead(broker_id) for broker_id in (B1, B2, B3)] == [0, 0, 0]
     assert cluster.env.clock.advanced_ms == 0
 
@@ -307,12 +311,14 @@ async def test_nothing_is_undone_in_a_cluster_that_was_made_anew(cluster: Virtua
     undo = await control(cluster).crash(B2, lose_unflushed=False)
     free_disk = await control(cluster).fill_disk(B1)
     await cluster.sim.reset(cluster.sim.snapshot())
-    epochs = {
+    epoch_by_broker_id = {
         broker_id: image.epoch for broker_id, image in cluster.sim.metadata.image.brokers.items()
     }
     await undo()
     await free_disk()
     await asyncio.sleep(20)
-    brokers_after_reset = cluster.sim.metadata.image.brokers
-    assert {broker_id: image.epoch for broker_id, image in brokers_after_reset.items()} == epochs
+    brokers_after_reset_by_broker_id = cluster.sim.metadata.image.brokers
+    assert {
+        broker_id: image.epoch for broker_id, image in brokers_after_reset_by_broker_id.items()
+    } == epoch_by_broker_id
     assert not cluster.sim.member(B1).disk.is_full

@@ -58,12 +58,12 @@ def run(story: Story, *, told_on: Any = run_cluster, **config_changes: Any) -> N
     """
 
     async def main(cluster: VirtualCluster) -> None:
-        neighbour = await open_wire(cluster, client_id="neighbour")
+        neighbouring_client = await open_wire(cluster, client_id="neighbour")
         wire = await open_wire(cluster)
         await story(cluster, wire)
-        neighbour.send(neighbour.metadata())
-        assert (await neighbour.answer())[0] == 1
-        await neighbour.close()
+        neighbouring_client.send(neighbouring_client.metadata())
+        assert (await neighbouring_client.answer())[0] == 1
+        await neighbouring_client.close()
         await wire.close()
 
     told_on(main, **config_changes)
@@ -275,15 +275,15 @@ async def test_a_fault_strikes_the_request_before_or_after_its_effect(
     assert await count_records(cluster) == record_count
 
 
-@pytest.mark.parametrize(("point", "records_before"), [(REQUEST, 0), (RESPONSE, 1)])
+@pytest.mark.parametrize(("point", "record_count_before"), [(REQUEST, 0), (RESPONSE, 1)])
 @within(run)
 async def test_a_hold_strikes_before_or_after_the_effect(
-    cluster: VirtualCluster, wire: WireClient, /, point: FaultPoint, records_before: int
+    cluster: VirtualCluster, wire: WireClient, /, point: FaultPoint, record_count_before: int
 ) -> None:
     cluster.arm(Hold(), point, client_id="wire")
     wire.send(wire.produce(first_partition()))
     await cluster.wait_until_struck()
-    assert await count_records(cluster) == records_before
+    assert await count_records(cluster) == record_count_before
     cluster.sim.injector.disarm("f")
     assert (await wire.answer())[0] == 1
     assert await count_records(cluster) == 1

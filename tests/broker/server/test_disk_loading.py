@@ -26,16 +26,16 @@ ORDERS: Final = uuid.UUID(int=11)
 FOLDER: Final = "__cluster_metadata-0"
 
 
-def log_with_transaction(pid: int = 7) -> LogDriver:
+def log_with_transaction(producer_id: int = 7) -> LogDriver:
     driver = LogDriver()
-    driver.txn(0, pid=pid)
+    driver.txn(0, producer_id=producer_id)
     return driver
 
 
-def disk(path: Path, *partitions: tuple[str, int], pid: int = 7, node_id: int = 1) -> Path:
+def disk(path: Path, *partitions: tuple[str, int], producer_id: int = 7, node_id: int = 1) -> Path:
     write_disk(
         path,
-        {topic_partition: log_with_transaction(pid).log for topic_partition in partitions},
+        {topic_partition: log_with_transaction(producer_id).log for topic_partition in partitions},
         topic_ids={"orders": ORDERS},
         node_id=node_id,
     )
@@ -52,24 +52,26 @@ def test_logs_come_with_their_topics_configs_and_what_was_noted(tmp_path: Path) 
         path / FOLDER,
         [topic("orders", ORDERS), partition(ORDERS, replicas=(1,), epoch=4), producer_ids(9_000)],
     )
-    loaded_disk = load(path)
-    ((loaded_replica,),) = loaded_disk.logs.values()
+    loaded_cluster = load(path)
+    ((loaded_replica,),) = loaded_cluster.logs.values()
     assert loaded_replica.topic_id == ORDERS
     assert loaded_replica.high_watermark == 1
     assert loaded_replica.log.producers.open_transaction_of(7) == 0
-    assert loaded_disk.first_producer_id == 9_000
-    assert loaded_disk.size == sum(
+    assert loaded_cluster.first_producer_id == 9_000
+    assert loaded_cluster.size == sum(
         file.stat().st_size for file in (path / "orders-0").glob("*.log")
     )
-    assert (loaded_disk.losses, loaded_disk.left_out) == ((), ())
-    (loaded_partition,) = loaded_disk.image.topics["orders"].partitions
+    assert (loaded_cluster.losses, loaded_cluster.left_out) == ((), ())
+    (loaded_partition,) = loaded_cluster.image.topics["orders"].partitions
     assert (loaded_partition.leader, loaded_partition.leader_epoch) == (1, 5)
 
 
 def test_open_transactions_without_any_coordinators_log_are_noticed(tmp_path: Path) -> None:
     assert load(disk(tmp_path / "a", ("orders", 0))).lacks_coordinators
-    disk_with_coordinators = disk(tmp_path / "b", ("orders", 0), ("__transaction_state", 0))
-    assert not load(disk_with_coordinators).lacks_coordinators
+    log_directory_with_coordinators = disk(
+        tmp_path / "b", ("orders", 0), ("__transaction_state", 0)
+    )
+    assert not load(log_directory_with_coordinators).lacks_coordinators
     write_disk(tmp_path / "c", {("orders", 0): LogDriver().log})
     assert not load(tmp_path / "c").lacks_coordinators
 
@@ -86,14 +88,14 @@ def test_what_was_cut_off_is_told(tmp_path: Path) -> None:
 
 def test_folders_of_no_topic_are_left_out_and_told(tmp_path: Path) -> None:
     path = disk(tmp_path / "a", ("orders", 0), ("orders", 1), ("gone", 0))
-    disk_of_two = disk(tmp_path / "b", ("orders", 0), node_id=2)
+    log_directory_of_two = disk(tmp_path / "b", ("orders", 0), node_id=2)
     newer_id = uuid.UUID(int=12)
     write_metadata_log(path / FOLDER, [topic("orders", ORDERS), partition(ORDERS, replicas=(1,))])
-    loaded_disk = load(path, disk_of_two)
-    assert list(loaded_disk.left_out) == [
+    loaded_cluster = load(path, log_directory_of_two)
+    assert list(loaded_cluster.left_out) == [
         f"{path / 'gone-0'}: there is no such topic",
         f"{path / 'orders-1'}: the topic has 1 partitions",
-        f"{disk_of_two / 'orders-0'}: broker 2 has no replica of it any more",
+        f"{log_directory_of_two / 'orders-0'}: broker 2 has no replica of it any more",
     ]
     write_metadata_log(
         path / FOLDER, [topic("orders", newer_id), partition(newer_id, replicas=(1,))]
@@ -111,7 +113,7 @@ def test_a_folder_with_which_no_broker_starts_is_refused(tmp_path: Path) -> None
 
 
 def test_producer_ids_go_on_behind_all_that_are_seen(tmp_path: Path) -> None:
-    path = disk(tmp_path, ("orders", 0), pid=1_203)
+    path = disk(tmp_path, ("orders", 0), producer_id=1_203)
     assert load(path).first_producer_id == 2_000
     write_metadata_log(
         path / FOLDER, [topic("orders", ORDERS), partition(ORDERS), producer_ids(1_000)]

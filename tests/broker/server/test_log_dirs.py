@@ -95,22 +95,22 @@ class LeadersAtCut:
         return transition
 
 
-async def _write_in_turn(cluster: VirtualCluster, stop: asyncio.Event) -> None:
+async def _write_in_turn(cluster: VirtualCluster, stop_event: asyncio.Event) -> None:
     async with client_of(cluster.env, cluster.sim, "in-turn") as client:
         producer = Producer(client)
-        while not stop.is_set():
+        while not stop_event.is_set():
             for topic in TOPICS:
                 await producer.send(topic, 0, b"v")
         await producer.close()
 
 
 async def _write_transactions(
-    cluster: VirtualCluster, stop: asyncio.Event, outcomes: list[bool]
+    cluster: VirtualCluster, stop_event: asyncio.Event, outcomes: list[bool]
 ) -> None:
     async with client_of(cluster.env, cluster.sim, "transactions") as client:
         producer = Producer(client, transactional_id=ID)
         await producer.init_transactions()
-        while not stop.is_set():
+        while not stop_event.is_set():
             producer.begin()
             for topic in TOPICS:
                 producer.send(topic, 0, b"v")
@@ -150,23 +150,23 @@ def _check_cut(leaders: LeadersAtCut, outcomes: list[bool]) -> TransactionState:
 async def test_every_cut_is_of_one_moment_and_has_each_transaction_whole(
     cluster: VirtualCluster,
 ) -> None:
-    chance, stop = cluster.env.rng.stream("cuts"), asyncio.Event()
+    random_source, stop_event = cluster.env.rng.stream("cuts"), asyncio.Event()
     outcomes: list[bool] = []
     leader_ids = {cluster.leader(TopicPartition(topic, 0)) for topic in TOPICS}
     assert len(leader_ids) == 3, "what is compared lies on different brokers"
     spawn = cluster.env.tasks.spawn
     writers = [
-        spawn(_write_in_turn(cluster, stop), name="in turn"),
-        spawn(_write_transactions(cluster, stop, outcomes), name="transactions"),
+        spawn(_write_in_turn(cluster, stop_event), name="in turn"),
+        spawn(_write_transactions(cluster, stop_event, outcomes), name="transactions"),
     ]
     await asyncio.sleep(1)  # coordinators have come up
     assert len(outcomes) > 2
     states: set[TransactionState] = set()
     for _ in range(CUTS):
-        await asyncio.sleep(chance.random() * 0.004)
+        await asyncio.sleep(random_source.random() * 0.004)
         cut = LogDirsCut.of_cluster(cluster.sim, sorted(cluster.sim.members))
         states.add(_check_cut(LeadersAtCut(cut), outcomes))
-    stop.set()
+    stop_event.set()
     await asyncio.gather(*writers)
     assert states >= {TransactionState.ONGOING, TransactionState.PREPARE_COMMIT}
     assert states & IDLE_STATES

@@ -93,20 +93,20 @@ async def test_an_isolated_broker_is_fenced_and_hears_of_it_after_the_heal(
     cluster: VirtualCluster,
 ) -> None:
     sim = cluster.sim
-    zombie = sim.brokers[B1]
+    zombie_broker = sim.brokers[B1]
     sim.isolate(B1)
     assert sim.is_isolated(B1)
     await until(lambda: alive(cluster) == [2, 3], "[2, 3] are alive")
     assert cluster.leader(P0) != 1
-    partition = zombie.image.partition(P0)
+    partition = zombie_broker.image.partition(P0)
     assert partition is not None
     assert partition.leader == 1, "it goes on with what it knows"
-    assert zombie.image.is_alive(B1)
+    assert zombie_broker.image.is_alive(B1)
     sim.heal(B1)
     assert not sim.is_isolated(B1)
-    assert zombie.image is sim.metadata.image
+    assert zombie_broker.image is sim.metadata.image
     await until(lambda: alive(cluster) == [1, 2, 3], "[1, 2, 3] are alive")
-    assert sim.brokers[B1] is zombie, "it is the same incarnation"
+    assert sim.brokers[B1] is zombie_broker, "it is the same incarnation"
 
 
 @within(run_cluster)
@@ -118,33 +118,33 @@ async def test_clients_are_in_a_black_hole_while_they_are_cut_off_too(
         producer = Producer(client)
         await producer.send("orders", 0, b"before")
         sim.isolate(B1, from_clients=True)
-        sending = producer.send("orders", 0, b"late")
+        sending_future = producer.send("orders", 0, b"late")
         await asyncio.sleep(1)
-        assert not sending.done()
+        assert not sending_future.done()
         sim.heal(B1)
-        await sending
+        await sending_future
         assert await values(client, "orders") == [b"before", b"late"]
 
 
 @within(run_cluster)
 async def test_a_broker_killed_while_it_starts_or_stops_ends_both(cluster: VirtualCluster) -> None:
     sim = cluster.sim
-    stopping = asyncio.get_running_loop().create_task(sim.stop_broker(B1))
+    stopping_task = asyncio.get_running_loop().create_task(sim.stop_broker(B1))
     await asyncio.sleep(0)
     assert sim.member(B1).state is MemberLifeState.STOPPING
     await sim.kill_broker(B1)
     with pytest.raises(ConfigError, match="killed while it stopped"):
-        await stopping
-    starting = asyncio.get_running_loop().create_task(sim.start_broker(B1))
+        await stopping_task
+    starting_task = asyncio.get_running_loop().create_task(sim.start_broker(B1))
     await asyncio.sleep(0)
     assert sim.member(B1).state is MemberLifeState.STARTING
     await sim.kill_broker(B1)
     with pytest.raises(ConfigError, match="killed while it started"):
-        await starting
-    cancelled = asyncio.get_running_loop().create_task(sim.start_broker(B1))
+        await starting_task
+    cancelled_task = asyncio.get_running_loop().create_task(sim.start_broker(B1))
     await asyncio.sleep(0)
-    cancelled.cancel()
-    await asyncio.wait((cancelled,))
+    cancelled_task.cancel()
+    await asyncio.wait((cancelled_task,))
     assert sim.member(B1).state is MemberLifeState.DOWN
     await sim.start_broker(B1)
     assert sim.member(B1).state is MemberLifeState.RUNNING
@@ -196,21 +196,21 @@ async def test_sixty_kills_and_starts_leave_no_task_behind(cluster: VirtualClust
     await sends(cluster, b"before")
 
     async def round_trip(number: int) -> None:
-        victim = (B1, B2, B3)[number % 3]
+        victim_id = (B1, B2, B3)[number % 3]
         if number % 4:
-            await sim.kill_broker(victim, lose_unflushed=number % 8 == 1)
+            await sim.kill_broker(victim_id, lose_unflushed=number % 8 == 1)
             await asyncio.sleep(number % 20)
         else:
-            await sim.stop_broker(victim)
-        await sim.start_broker(victim)
+            await sim.stop_broker(victim_id)
+        await sim.start_broker(victim_id)
 
     await round_trip(0)
     await asyncio.sleep(60)
-    tasks_before = len(asyncio.all_tasks())
+    task_count_before = len(asyncio.all_tasks())
     for number in range(1, 61):
         await round_trip(number)
     await asyncio.sleep(60)
-    assert len(asyncio.all_tasks()) <= tasks_before
+    assert len(asyncio.all_tasks()) <= task_count_before
     assert alive(cluster) == [1, 2, 3]
     assert cluster.env.network.in_flight <= 10  # type: ignore[attr-defined]
 
@@ -287,18 +287,18 @@ async def ask(
 ) -> asyncio.Future[Any]:
     """Ask broker 1 over a connection of its own; the answer comes later."""
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Any] = loop.create_future()
+    answer_future: asyncio.Future[Any] = loop.create_future()
     api_key = KEYS[api]
 
     class Client(asyncio.Protocol):
         def data_received(self, frame_bytes: bytes) -> None:
-            answer.set_result(codec.read_response(api_key, version, frame_bytes[4:])[1])
+            answer_future.set_result(codec.read_response(api_key, version, frame_bytes[4:])[1])
 
     broker = cluster.sim.metadata.image.brokers[B1]
     transport = await cluster.env.network.connect(broker.host, broker.port, Client)
     message = message_from(codec.request_class(api_key, version), request_fields)
     transport.write(codec.encode_request(api_key, version, 1, "app", message))
-    return answer
+    return answer_future
 
 
 @pytest.mark.parametrize("handler_key", sorted(FORWARDED & HANDLERS.keys()))
@@ -307,10 +307,12 @@ async def test_all_that_is_forwarded_waits_for_the_controller(
     cluster: VirtualCluster, handler_key: int
 ) -> None:
     cluster.sim.isolate(B1)
-    answer = await ask(cluster, HANDLERS[handler_key].name, HANDLERS[handler_key].versions[1])
+    answer_future = await ask(
+        cluster, HANDLERS[handler_key].name, HANDLERS[handler_key].versions[1]
+    )
     await asyncio.sleep(RETRY_TIMEOUT_MS / 1_000 - 1)
-    assert not answer.done()
-    await answer
+    assert not answer_future.done()
+    await answer_future
 
 
 @pytest.mark.parametrize("can_heal", [True, False])
@@ -319,27 +321,27 @@ async def test_a_request_waits_for_the_controller_and_times_out_without_it(
     cluster: VirtualCluster, can_heal: bool
 ) -> None:
     cluster.sim.isolate(B1)
-    answer = await ask(cluster, "CreateTopics", 7, **CREATE)
+    answer_future = await ask(cluster, "CreateTopics", 7, **CREATE)
     await asyncio.sleep(RETRY_TIMEOUT_MS / 1_000 - 1)
-    assert not answer.done()
+    assert not answer_future.done()
     assert "made" not in cluster.sim.metadata.image.topics
     if can_heal:
         cluster.sim.heal(B1)
-    (topic,) = (await answer).topics
-    expected = ErrorCode.none if can_heal else ErrorCode.request_timed_out
-    assert topic.error_code is expected
+    (topic,) = (await answer_future).topics
+    expected_error = ErrorCode.none if can_heal else ErrorCode.request_timed_out
+    assert topic.error_code is expected_error
     assert ("made" in cluster.sim.metadata.image.topics) is can_heal
 
 
 @within(run_cluster)
 async def test_a_broker_that_dies_meanwhile_answers_nothing(cluster: VirtualCluster) -> None:
     cluster.sim.isolate(B1)
-    answer = await ask(cluster, "CreateTopics", 7, **CREATE)
+    answer_future = await ask(cluster, "CreateTopics", 7, **CREATE)
     await asyncio.sleep(1)
     await cluster.sim.kill_broker(B1)
     cluster.sim.heal(B1)
     await asyncio.sleep(120)
-    assert not answer.done()
+    assert not answer_future.done()
     assert "made" not in cluster.sim.metadata.image.topics
 
 

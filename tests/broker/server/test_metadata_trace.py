@@ -22,8 +22,8 @@ def told(cluster: VirtualCluster) -> list[tuple[str, Any]]:
 
 def test_a_deleted_topic_and_one_that_is_made_again_are_told() -> None:
     async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as app:
-            admin = Admin(app)
+        async with cluster.client() as app_cluster:
+            admin = Admin(app_cluster)
             await admin.delete_topics(["orders"])
             assert told(cluster) == [("topic.deleted", {"topic": "orders", "partitions": 3})]
             await admin.create_topic("orders", partitions=1)
@@ -34,31 +34,35 @@ def test_a_deleted_topic_and_one_that_is_made_again_are_told() -> None:
 
 def test_another_leader_and_none_are_told() -> None:
     async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as app:
-            await Admin(app).create_topic("solo", partitions=1, replication_factor=1)
-            solo = TopicPartition("solo", 0)
-            moved_to = cluster.move(ORDERS_0)
+        async with cluster.client() as app_cluster:
+            await Admin(app_cluster).create_topic("solo", partitions=1, replication_factor=1)
+            solo_partition = TopicPartition("solo", 0)
+            new_broker_id = cluster.move(ORDERS_0)
             ((kind, data),) = told(cluster)
-            assert (kind, data["tp"], data["leader"]) == ("leader.changed", "orders-0", moved_to)
-            assert moved_to in data["isr"]
+            assert (kind, data["tp"], data["leader"]) == (
+                "leader.changed",
+                "orders-0",
+                new_broker_id,
+            )
+            assert new_broker_id in data["isr"]
             assert len(data["replicas"]) == 3
-            victim = cluster.leader(solo)
-            await cluster.sim.kill_broker(victim)
+            victim_id = cluster.leader(solo_partition)
+            await cluster.sim.kill_broker(victim_id)
             await asyncio.sleep(20)
             leaders = {data["tp"]: data["leader"] for kind, data in told(cluster)}
             assert leaders["solo-0"] == -1
-            assert victim not in leaders.values()
+            assert victim_id not in leaders.values()
 
     run_cluster(story, trace_level=TraceLevel.BRIEF)
 
 
 def test_a_partition_that_begins_without_a_running_leader_is_told() -> None:
     async def story(cluster: VirtualCluster) -> None:
-        victim = cluster.leader(ORDERS_0)
-        await cluster.sim.kill_broker(victim)  # the controller has not noticed yet
+        victim_id = cluster.leader(ORDERS_0)
+        await cluster.sim.kill_broker(victim_id)  # the controller has not noticed yet
         late_topic = TopicToCreate(name="late", partition_count=6, replication_factor=1)
         cluster.sim.metadata.create_topic(late_topic)
-        assert {data["leader"] for _, data in told(cluster)} == {victim}
+        assert {data["leader"] for _, data in told(cluster)} == {victim_id}
 
     run_cluster(story, trace_level=TraceLevel.BRIEF)
 
@@ -78,8 +82,8 @@ def test_a_reset_and_the_end_of_a_recording_are_told() -> None:
 
 def test_a_reader_that_waits_behind_an_open_transaction_is_told_with_its_end() -> None:
     async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as app, cluster.client("reader") as reader:
-            producer = await begin_transaction(app, "billing")
+        async with cluster.client() as app_cluster, cluster.client("reader") as reader:
+            producer = await begin_transaction(app_cluster, "billing")
             await producer.send("orders", 0, b"x")
             await fetch(
                 reader,

@@ -139,8 +139,8 @@ def test_an_eligible_leader_is_enough(tmp_path: Path) -> None:
     )
     image = image_of(disks)
     log = LoadedReplicaLog(topic_id=TOPIC_ID, log=LogDriver().log, high_watermark=0)
-    partition_after = orders_in(with_new_leaders(image, {B1: {ORDERS: log}}, knows_isr=True))
-    assert (partition_after.leader, partition_after.isr, partition_after.elr) == (1, (1,), ())
+    image_after = orders_in(with_new_leaders(image, {B1: {ORDERS: log}}, knows_isr=True))
+    assert (image_after.leader, image_after.isr, image_after.elr) == (1, (1,), ())
 
 
 def test_levels_that_the_release_does_not_know_are_refused(tmp_path: Path) -> None:
@@ -202,14 +202,14 @@ def test_the_leader_stays_under_the_next_epoch(tmp_path: Path) -> None:
         topic("orders", TOPIC_ID),
         partition(TOPIC_ID, replicas=(1, 2), leader=2, epoch=6),
     )
-    logs = {B1: {ORDERS: loaded_log_of(9)}, B2: {ORDERS: loaded_log_of(2)}}
-    partition_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=True))
+    logs_by_broker_id = {B1: {ORDERS: loaded_log_of(9)}, B2: {ORDERS: loaded_log_of(2)}}
+    image_after = orders_in(with_new_leaders(image_of(disks), logs_by_broker_id, knows_isr=True))
     assert (
-        partition_after.leader,
-        partition_after.leader_epoch,
-        partition_after.partition_epoch,
+        image_after.leader,
+        image_after.leader_epoch,
+        image_after.partition_epoch,
     ) == (2, 7, 7)
-    assert partition_after.isr == (1, 2)
+    assert image_after.isr == (1, 2)
 
 
 def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: Path) -> None:
@@ -220,28 +220,32 @@ def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: P
         partition(TOPIC_ID, replicas=(1, 3, 2), isr=(3, 2), leader=3, epoch=6),
     )
     # A copy of the metadata log that is older than the logs.
-    logs = {B1: {}, B2: {ORDERS: loaded_log_of(1, epoch=9)}}
-    partition_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=True))
-    assert (partition_after.leader, partition_after.leader_epoch) == (2, 10)
+    logs_by_broker_id = {B1: {}, B2: {ORDERS: loaded_log_of(1, epoch=9)}}
+    image_after = orders_in(with_new_leaders(image_of(disks), logs_by_broker_id, knows_isr=True))
+    assert (image_after.leader, image_after.leader_epoch) == (2, 10)
 
 
 def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Path) -> None:
     disks = disks_of(tmp_path, {1: OF_ORDERS, 2: OF_ORDERS, 3: OF_ORDERS})
-    logs = {
+    logs_by_broker_id = {
         B1: {ORDERS: loaded_log_of(9, epoch=3)},
         B2: {ORDERS: loaded_log_of(5, epoch=4, high_watermark=4)},
         B3: {ORDERS: loaded_log_of(4, epoch=4)},
     }
-    partition_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False))
-    assert (partition_after.leader, partition_after.leader_epoch, partition_after.isr) == (
+    image_after = orders_in(with_new_leaders(image_of(disks), logs_by_broker_id, knows_isr=False))
+    assert (image_after.leader, image_after.leader_epoch, image_after.isr) == (
         2,
         5,
         (2, 3),
     )
-    logs[B3] = {ORDERS: loaded_log_of(3, epoch=4)}
-    assert orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False)).isr == (2,)
-    logs[B3] = {ORDERS: loaded_log_of(5, epoch=4)}
-    assert orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False)).leader == 2
+    logs_by_broker_id[B3] = {ORDERS: loaded_log_of(3, epoch=4)}
+    assert orders_in(with_new_leaders(image_of(disks), logs_by_broker_id, knows_isr=False)).isr == (
+        2,
+    )
+    logs_by_broker_id[B3] = {ORDERS: loaded_log_of(5, epoch=4)}
+    assert (
+        orders_in(with_new_leaders(image_of(disks), logs_by_broker_id, knows_isr=False)).leader == 2
+    )
 
 
 # What a recording that begins in the middle opens with.
@@ -331,9 +335,9 @@ def test_a_reader_can_start_from_it(things_per_part: int, monkeypatch: pytest.Mo
         async with (
             cluster.client() as client,
             Producer(client, transactional_id="ended") as ended_producer,
-            Producer(client, transactional_id="open") as left_open,
+            Producer(client, transactional_id="open") as unended_producer,
         ):
-            for producer in (ended_producer, left_open):
+            for producer in (ended_producer, unended_producer):
                 await producer.init_transactions()
                 producer.begin()
                 await producer.send("orders", 0, b"x")
@@ -356,7 +360,7 @@ def test_a_reader_can_start_from_it(things_per_part: int, monkeypatch: pytest.Mo
             assert (len(parts) > 2) == (things_per_part == 3)
             if things_per_part > 10:
                 ended_producer.begin()
-            await left_open.commit()
+            await unended_producer.commit()
             await ended_producer.send("orders", 2, b"y")
             await ended_producer.abort()
             await asyncio.sleep(1)
@@ -440,7 +444,7 @@ async def test_topics_come_back_empty_with_other_ids_and_their_own_configs(
     )
     snapshot = sim.snapshot()
     create(sim, "later")
-    async with cluster.client() as app, Producer(app) as producer:
+    async with cluster.client() as app_cluster, Producer(app_cluster) as producer:
         await producer.send("kept", 0, b"v", key=b"k")
     sim.move_leader(TopicPartition("kept", 0), topic_before.partitions[0].replicas[1])
     await sim.reset(snapshot)
@@ -452,8 +456,8 @@ async def test_topics_come_back_empty_with_other_ids_and_their_own_configs(
     assert [partition.leader for partition in topic_after.partitions] == [
         partition.replicas[0] for partition in topic_before.partitions
     ]
-    async with cluster.client() as app:
-        assert await values(app, "kept", partitions=2) == []
+    async with cluster.client() as app_cluster:
+        assert await values(app_cluster, "kept", partitions=2) == []
 
 
 @within(run_cluster, brokers=1)
@@ -461,17 +465,17 @@ async def test_what_was_held_is_thrown_away(cluster: VirtualCluster) -> None:
     sim = cluster.sim
     snapshot = sim.snapshot()
     cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="Produce")
-    async with cluster.client() as app:
-        producer = Producer(app, delivery_timeout_ms=400, request_timeout_ms=300)
-        late_send = producer.send("orders", 0, b"late")
+    async with cluster.client() as app_cluster:
+        producer = Producer(app_cluster, delivery_timeout_ms=400, request_timeout_ms=300)
+        late_send_future = producer.send("orders", 0, b"late")
         await cluster.wait_until_struck()
         with pytest.raises(ClientError):
-            await late_send
+            await late_send_future
         await producer.close()
         assert sim.injector.rules()[0].held_crossings
         await sim.reset(snapshot)
         assert sim.injector.rules() == ()
-        assert await values(app, "orders") == []
+        assert await values(app_cluster, "orders") == []
 
 
 @within(run_cluster)
@@ -479,8 +483,8 @@ async def test_ids_are_never_given_out_twice(cluster: VirtualCluster) -> None:
     producer_ids = []
     snapshot = cluster.sim.snapshot()
     for _ in range(3):
-        async with cluster.client() as app:
-            producer = Producer(app, transactional_id="app")
+        async with cluster.client() as app_cluster:
+            producer = Producer(app_cluster, transactional_id="app")
             producer_ids.append((await producer.init_transactions()).producer_id)
             await producer.close()
         await cluster.sim.reset(snapshot)
@@ -510,8 +514,8 @@ async def test_features_and_releases_are_those_of_the_snapshot(cluster: VirtualC
     await sim.reset(snapshot)
     assert sim.metadata.image.features["transaction.version"] == 2
     assert sim.fleet.release_of(BrokerId(3)).name == "4.2"
-    async with cluster.client() as app:
-        producer = await begin_transaction(app, "app")
+    async with cluster.client() as app_cluster:
+        producer = await begin_transaction(app_cluster, "app")
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await producer.close()
@@ -523,18 +527,18 @@ async def test_every_broker_runs_afterwards_whatever_became_of_it(cluster: Virtu
     snapshot = sim.snapshot()
     await sim.stop_broker(BrokerId(2))
     await sim.kill_broker(BrokerId(1))
-    starting = asyncio.get_running_loop().create_task(sim.start_broker(BrokerId(1)))
+    starting_task = asyncio.get_running_loop().create_task(sim.start_broker(BrokerId(1)))
     await asyncio.sleep(0.5)
     sim.isolate(BrokerId(3), from_clients=True)
     cluster.advance(1_000)
     await sim.reset(snapshot)
-    await asyncio.wait([starting])
-    assert starting.exception() is not None, "it was killed while it started"
+    await asyncio.wait([starting_task])
+    assert starting_task.exception() is not None, "it was killed while it started"
     assert {member.state for member in sim.members.values()} == {MemberLifeState.RUNNING}
     assert cluster.env.clock.advanced_ms == 0
     await asyncio.sleep(60)
     assert all(broker.alive for broker in sim.metadata.image.brokers.values())
-    async with cluster.client() as app, Producer(app) as producer:
+    async with cluster.client() as app_cluster, Producer(app_cluster) as producer:
         await producer.send("orders", 0, b"v")
 
 
@@ -542,17 +546,19 @@ async def test_every_broker_runs_afterwards_whatever_became_of_it(cluster: Virtu
 async def test_a_reassignment_that_was_under_way_is_forgotten(cluster: VirtualCluster) -> None:
     sim = cluster.sim
     snapshot = sim.snapshot()
-    orders = TopicPartition("orders", 0)
-    partition = sim.metadata.image.partition(orders)
+    orders_partition = TopicPartition("orders", 0)
+    partition = sim.metadata.image.partition(orders_partition)
     assert partition is not None
     moving_partition = msgspec.structs.replace(
         partition, replicas=(1, 2, 3), adding=(BrokerId(3),), removing=(BrokerId(1),)
     )
-    was = msgspec.structs.replace(
-        snapshot, image=snapshot.image.with_partition(orders, moving_partition)
+    snapshot_before = msgspec.structs.replace(
+        snapshot, image=snapshot.image.with_partition(orders_partition, moving_partition)
     )
-    image = restore_image(sim.metadata.image, was, new_topic_id=sim.metadata.new_topic_id)
-    partition_image = image.partition(orders)
+    image = restore_image(
+        sim.metadata.image, snapshot_before, new_topic_id=sim.metadata.new_topic_id
+    )
+    partition_image = image.partition(orders_partition)
     assert partition_image is not None
     assert (partition_image.replicas, partition_image.is_reassigning) == ((1, 2), False)
 
@@ -560,14 +566,17 @@ async def test_a_reassignment_that_was_under_way_is_forgotten(cluster: VirtualCl
 async def test_ports_stay_bound_and_clients_are_disconnected() -> None:
     async with real_cluster() as sim:
         snapshot, bootstrap = sim.snapshot(), sim.bootstrap
-        async with client_of(sim.environment, sim) as app, Producer(app) as producer:
+        async with (
+            client_of(sim.environment, sim) as app_cluster,
+            Producer(app_cluster) as producer,
+        ):
             for record_number in range(3):
                 await producer.send("orders", 0, b"%d" % record_number)
                 assert sum(len(listener.connections) for listener in sim.listeners) > 0
                 await sim.reset(snapshot)
                 assert sum(len(listener.connections) for listener in sim.listeners) == 0
                 assert sim.bootstrap == bootstrap
-            assert await values(app, "orders") == []
+            assert await values(app_cluster, "orders") == []
 
 
 async def test_a_port_that_somebody_else_has_by_now_changes_nothing() -> None:
@@ -575,12 +584,12 @@ async def test_a_port_that_somebody_else_has_by_now_changes_nothing() -> None:
         snapshot = sim.snapshot()
         await sim.kill_broker(BrokerId(1))
         endpoint = sim.members[BrokerId(1)].endpoints[0]
-        thief = await asyncio.start_server(lambda *_: None, endpoint.host, endpoint.port)
+        thieving_server = await asyncio.start_server(lambda *_: None, endpoint.host, endpoint.port)
         with pytest.raises(OSError, match=str(endpoint.port)):
             await sim.reset(snapshot)
         assert sim.members[BrokerId(2)].state is MemberLifeState.RUNNING
-        thief.close()
-        await thief.wait_closed()
+        thieving_server.close()
+        await thieving_server.wait_closed()
         await sim.reset(snapshot)
         assert sim.members[BrokerId(1)].state is MemberLifeState.RUNNING
 

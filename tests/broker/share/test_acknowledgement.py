@@ -161,10 +161,10 @@ def test_what_lies_in_front_of_the_start_offset_is_skipped() -> None:
 def test_a_lock_is_renewed(acknowledgement: str) -> None:
     partition, a, _ = two()
     assert a.says(acknowledgement, now_ms=100) is None
-    expired = partition.expire_locks(LOCK_MS, SETTINGS)
+    expired_write = partition.expire_locks(LOCK_MS, SETTINGS)
     renewed = acknowledgement.partition(":")[0]
-    assert expired is not None
-    assert renewed not in batches_of(expired)
+    assert expired_write is not None
+    assert renewed not in batches_of(expired_write)
     assert renewed in batches_of(partition.expire_locks(LOCK_MS + 100, SETTINGS))
 
 
@@ -216,8 +216,8 @@ def test_what_goes_to_the_dead_letters(
     partition = load_partition(f"0-0 0 {delivery_count - 1}", "5-9 0 1")
     a = PartitionMember(partition, settings=SharePartitionSettings(has_dead_letter_topic=True))
     assert a.takes("0-0") == f"0-0:{delivery_count}"
-    conclusion = a.acknowledge(f"0-0:{acknowledge_type}")
-    assert [dead_letter.reason for dead_letter in conclusion.dead_letters] == (
+    concluded_write = a.acknowledge(f"0-0:{acknowledge_type}")
+    assert [dead_letter.reason for dead_letter in concluded_write.dead_letters] == (
         [reason] if reason else []
     )
     if state is RecordState.ARCHIVING:

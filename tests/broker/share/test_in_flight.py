@@ -86,8 +86,8 @@ def test_the_start_offset_moves_behind_what_is_complete(
     partition = load_partition()
     member = PartitionMember(partition)
     member.takes("0-9 10-19 20-29", batch_size=10)
-    conclusion = member.acknowledge(acknowledgement)
-    assert conclusion.wakes_fetches == (start > 0)
+    concluded_write = member.acknowledge(acknowledgement)
+    assert concluded_write.wakes_fetches == (start > 0)
     assert offsets(partition) == (start, end, end + (start < end), complete)
     assert in_flight_text(partition).startswith(in_flight)
 

@@ -52,8 +52,8 @@ def test_it_has_a_key_for_its_share_coordinator() -> None:
 def test_who_asks_for_what_is_not_to_be_had(phase: Phase, error: str, reason: str) -> None:
     partition = new_partition()
     partition.phase = phase
-    answer = Rejection(error=ErrorCode[error], reason=f"Share partition {reason} {STATE_KEY}")
-    assert partition.start_loading() == answer
+    rejection = Rejection(error=ErrorCode[error], reason=f"Share partition {reason} {STATE_KEY}")
+    assert partition.start_loading() == rejection
     assert not partition.take_fetch_lock("fetch")
 
 
@@ -172,8 +172,8 @@ def test_a_write_fails(now_ms: int, in_flight: str) -> None:
     write = member.says("0-9:1")
     assert in_flight_text(partition) == "0-9 acknowledged 1 ..."
     assert partition.expire_locks(now_ms, SETTINGS) is None
-    conclusion = persist(partition, write, now_ms, error=ErrorCode.fenced_state_epoch.value)
-    assert conclusion == ConcludedWrite(
+    concluded_write = persist(partition, write, now_ms, error=ErrorCode.fenced_state_epoch.value)
+    assert concluded_write == ConcludedWrite(
         rejection=Rejection(error=ErrorCode.not_leader_or_follower, reason="")
     )
     assert in_flight_text(partition) == in_flight
@@ -315,9 +315,9 @@ def test_dead_letters_are_archived_once_they_are_copied() -> None:
     assert a.takes("0-4") == "0-4:1"
     write = a.says("0-1:3 2-4:1")
     assert batches_of(write) == "0-1 3 1, 2-4 2 1"
-    conclusion = persist(partition, write)
-    letter = conclusion.dead_letters[0]
-    assert conclusion.dead_letters == (
+    concluded_write = persist(partition, write)
+    letter = concluded_write.dead_letters[0]
+    assert concluded_write.dead_letters == (
         DeadLetter(
             token=letter.token,
             first_offset=0,
@@ -327,10 +327,10 @@ def test_dead_letters_are_archived_once_they_are_copied() -> None:
         ),
     )
     assert offsets(partition) == (0, 9, 5, 3)
-    archived = partition.archive_dead_letter(letter.token)
-    assert batches_of(archived) == "0-1 4 1"
-    assert archived.state.delivery_complete_count == 5
-    assert persist(partition, archived, error=15) == ConcludedWrite(wakes_fetches=True)
+    archived_write = partition.archive_dead_letter(letter.token)
+    assert batches_of(archived_write) == "0-1 4 1"
+    assert archived_write.state.delivery_complete_count == 5
+    assert persist(partition, archived_write, error=15) == ConcludedWrite(wakes_fetches=True)
     assert offsets(partition) == (5, 9, 5, 0)
 
 
@@ -341,8 +341,8 @@ def test_a_lock_runs_out_too_often() -> None:
     write = partition.expire_locks(LOCK_MS, DEAD)
     assert batches_of(write) == "0-0 3 5"
     assert partition.next_fetch_offset() == 1
-    conclusion = persist(partition, write, error=15)
-    assert [dead_letter.reason for dead_letter in conclusion.dead_letters] == [
+    concluded_write = persist(partition, write, error=15)
+    assert [dead_letter.reason for dead_letter in concluded_write.dead_letters] == [
         DeadLetterReason.TOO_MANY_DELIVERIES
     ]
 
@@ -366,8 +366,8 @@ def test_dead_letters_go_on_after_a_load() -> None:
         (5, 5, DeadLetterReason.TOO_MANY_DELIVERIES),
     ]
     partition.move_log_start(3)
-    archived = partition.archive_dead_letter(letters[0].token)
-    assert archived.state.delivery_complete_count == 2
+    archived_write = partition.archive_dead_letter(letters[0].token)
+    assert archived_write.state.delivery_complete_count == 2
     assert in_flight_text(partition).startswith("0-4 archived 1, 5-5 archiving 5")
 
 

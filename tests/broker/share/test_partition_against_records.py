@@ -117,8 +117,8 @@ class Walk:
         self.partition = SharePartition(KEY, "orders", 0)
         self.partition.start_loading()
         batches = (StateBatch(offset, offset, *self.kept[offset]) for offset in sorted(self.kept))
-        answer = ShareState(key=KEY, start_offset=self.kept_start, batches=tuple(batches))
-        letters = self.partition.load(answer, -1, self.settings)
+        share_state = ShareState(key=KEY, start_offset=self.kept_start, batches=tuple(batches))
+        letters = self.partition.load(share_state, -1, self.settings)
         assert not isinstance(letters, Rejection)
         self.letters = list(letters)
         self.met["dead letters after a load"] += bool(letters)
@@ -186,8 +186,10 @@ class Walk:
             assert count == record.count + 1 <= self.settings.delivery_count_limit
             assert batches[0].base_offset <= offset <= batches[-1].last_offset
             self.records[offset] = InFlightRecord(ACQUIRED, count, member, self.now_ms + LOCK_MS)
-        for offset, one in self.shown(with_old=True):  # the rest of a batch that was given in part
-            if one.state is AVAILABLE:
+        for offset, in_flight_record in self.shown(
+            with_old=True
+        ):  # the rest of a batch that was given in part
+            if in_flight_record.state is AVAILABLE:
                 self.records.setdefault(offset, InFlightRecord(AVAILABLE, 0))
         self.end = max(self.end, max(self.records, default=self.start))
 
@@ -303,9 +305,9 @@ class Walk:
         is_accepted = self.writes.pop(token)
         moved_records = [record for record in self.records.values() if record.token == token]
         error = 0 if is_accepted else REFUSED
-        conclusion = self.partition.conclude(token, error, "text", self.now_ms)
-        assert (conclusion.rejection is not None) == (bool(moved_records) and not is_accepted)
-        self.letters += conclusion.dead_letters
+        concluded_write = self.partition.conclude(token, error, "text", self.now_ms)
+        assert (concluded_write.rejection is not None) == (bool(moved_records) and not is_accepted)
+        self.letters += concluded_write.dead_letters
         for record in moved_records:
             if is_accepted:
                 record.token = record.deadline_ms = None

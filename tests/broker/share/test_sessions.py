@@ -55,7 +55,7 @@ def test_epochs_wrap_around(epoch: int, next_epoch: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "to_fetch", "to_acknowledge"),
+    ("epoch", "fetch_error", "acknowledge_error"),
     [
         (-1, ErrorCode.invalid_share_session_epoch, None),
         (0, ErrorCode.invalid_share_session_epoch, ErrorCode.invalid_share_session_epoch),
@@ -64,14 +64,14 @@ def test_epochs_wrap_around(epoch: int, next_epoch: int) -> None:
     ],
 )
 def test_epochs_of_a_session(
-    epoch: int, to_fetch: ErrorCode | None, to_acknowledge: ErrorCode | None
+    epoch: int, fetch_error: ErrorCode | None, acknowledge_error: ErrorCode | None
 ) -> None:
     sessions = ShareSessions()
     session = session_of(open_session(sessions))
-    assert error(sessions.acknowledge(A, epoch)) is to_acknowledge
+    assert error(sessions.acknowledge(A, epoch)) is acknowledge_error
     session.epoch = 1
-    assert error(sessions.resume(A, epoch, NONE, ())) is to_fetch
-    assert session.epoch == (1 if to_fetch else 2)
+    assert error(sessions.resume(A, epoch, NONE, ())) is fetch_error
+    assert session.epoch == (1 if fetch_error else 2)
 
 
 @pytest.mark.parametrize("epoch", [-1, 1, 5])

@@ -13,9 +13,9 @@ STEP_NAMES = ("load", "fetch", "ack", "release", "time", "lso", "answer", "lette
 def test_every_recorded_answer() -> None:
     player = Player()
     met_counts: Counter[str] = Counter()
-    for recorded_answer_index, (line, answer) in enumerate(recorded_answers()):
-        assert player.play(line) == answer, f"line {recorded_answer_index + 1}: {line}"
+    for recorded_answer_index, (line, answer_text) in enumerate(recorded_answers()):
+        assert player.play(line) == answer_text, f"line {recorded_answer_index + 1}: {line}"
         met_counts[line.partition(" ")[0]] += 1
-        met_counts["refused"] += answer.startswith("!")
+        met_counts["refused"] += answer_text.startswith("!")
     assert player.partition.phase is Phase.ACTIVE
     assert min(met_counts[word] for word in (*STEP_NAMES, "refused")) > 0, met_counts

@@ -134,12 +134,21 @@ def test_what_was_never_initialised_is_neither_read_nor_written(
     state_bench: ShareStateBench,
 ) -> None:
     text = "{} operation on uninitialized share partition not allowed."
-    invalid = E.invalid_request
-    assert rejection_of(state_bench.decisions.read(reading())) == (invalid, text.format("Read"))
-    assert rejection_of(state_bench.decisions.write(writing())) == (invalid, text.format("Write"))
+    invalid_error = E.invalid_request
+    assert rejection_of(state_bench.decisions.read(reading())) == (
+        invalid_error,
+        text.format("Read"),
+    )
+    assert rejection_of(state_bench.decisions.write(writing())) == (
+        invalid_error,
+        text.format("Write"),
+    )
     state_bench.initialize()
     state_bench.done(state_bench.decisions.delete(DeleteShareState(key=KEY)))
-    assert rejection_of(state_bench.decisions.read(reading())) == (invalid, text.format("Read"))
+    assert rejection_of(state_bench.decisions.read(reading())) == (
+        invalid_error,
+        text.format("Read"),
+    )
 
 
 def test_older_epochs_are_fenced(state_bench: ShareStateBench) -> None:
@@ -149,8 +158,8 @@ def test_older_epochs_are_fenced(state_bench: ShareStateBench) -> None:
     older_command = InitializeShareState(key=KEY, state_epoch=2)
     assert rejection_of(decisions.initialize(older_command)) == (E.fenced_state_epoch, STATE_OTHER)
     assert rejection_of(decisions.read(reading(3))) == (E.fenced_leader_epoch, LEADER_OLDER)
-    old_both = writing(leader=3, state=2)
-    assert rejection_of(decisions.write(old_both)) == (E.fenced_leader_epoch, LEADER_OLDER)
+    old_write = writing(leader=3, state=2)
+    assert rejection_of(decisions.write(old_write)) == (E.fenced_leader_epoch, LEADER_OLDER)
     old_state = writing(leader=4, state=2)
     assert rejection_of(decisions.write(old_state)) == (E.fenced_state_epoch, STATE_OTHER)
     assert isinstance(state_bench.write(leader=9, state=9), ShareUpdate)  # a newer one passes
@@ -348,8 +357,8 @@ def test_up_to_4_3_the_start_offset_is_what_the_last_write_says() -> None:
         (),
     )
     state_bench.write(StateBatch(7, 7, 2, 1))
-    state = state_bench.shard.states[KEY]
-    assert (state.start_offset, state.delivery_complete_count) == (6, -1)
+    share_snapshot = state_bench.shard.states[KEY]
+    assert (share_snapshot.start_offset, share_snapshot.delivery_complete_count) == (6, -1)
     record = state_bench.write()
     assert isinstance(record, ShareSnapshot)
     assert (record.start_offset, record.batches) == (6, (StateBatch(7, 7, 2, 1),))

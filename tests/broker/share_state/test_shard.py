@@ -54,16 +54,16 @@ def shard_with_records(*records: ShareRecord, update_count: int = 500) -> ShareS
 
 
 def test_what_a_record_leads_to_may_be_made_before_it_is_applied() -> None:
-    change = update(A, StateBatch(5, 9, 2, 1), start=6)
+    share_update = update(A, StateBatch(5, 9, 2, 1), start=6)
     known_shard, plain_shard = (
         shard_with_records(snapshot()),
-        shard_with_records(snapshot(), change),
+        shard_with_records(snapshot(), share_update),
     )
-    state_after = run_to_end(known_shard.state_after(change))
-    assert state_after == plain_shard.states[A]
+    snapshot_after = run_to_end(known_shard.state_after(share_update))
+    assert snapshot_after == plain_shard.states[A]
     assert known_shard.states[A] == snapshot(), "it is not applied yet"
-    known_shard.apply(change, record_offset=1, new_state=state_after)
-    assert known_shard.states[A] is state_after
+    known_shard.apply(share_update, record_offset=1, new_state=snapshot_after)
+    assert known_shard.states[A] is snapshot_after
     assert (known_shard.update_counts, known_shard.end_offset) == (
         plain_shard.update_counts,
         plain_shard.end_offset,
@@ -73,17 +73,21 @@ def test_what_a_record_leads_to_may_be_made_before_it_is_applied() -> None:
 
 def test_an_update_changes_what_it_names_and_keeps_the_rest() -> None:
     untouched_batch = StateBatch(5, 9, 0, 1)
-    state = shard_with_records(
+    share_snapshot = shard_with_records(
         snapshot(state=3, leader=2), update(A, untouched_batch), update(A, StateBatch(8, 9, 2, 1))
     ).states[A]
-    assert (state.state_epoch, state.leader_epoch, state.start_offset) == (3, 2, 5)
-    assert state.delivery_complete_count == 7
-    assert state.batches == (StateBatch(5, 7, 0, 1), StateBatch(8, 9, 2, 1))
-    state = shard_with_records(
+    assert (
+        share_snapshot.state_epoch,
+        share_snapshot.leader_epoch,
+        share_snapshot.start_offset,
+    ) == (3, 2, 5)
+    assert share_snapshot.delivery_complete_count == 7
+    assert share_snapshot.batches == (StateBatch(5, 7, 0, 1), StateBatch(8, 9, 2, 1))
+    share_snapshot = shard_with_records(
         snapshot(), update(A, untouched_batch), update(start=7, leader=4)
     ).states[A]
-    assert (state.leader_epoch, state.start_offset) == (4, 7)
-    assert state.batches == (StateBatch(7, 9, 0, 1),)
+    assert (share_snapshot.leader_epoch, share_snapshot.start_offset) == (4, 7)
+    assert share_snapshot.batches == (StateBatch(7, 9, 0, 1),)
 
 
 def test_an_update_whose_snapshot_was_pruned_is_all_there_is() -> None:
@@ -141,10 +145,13 @@ def test_below_the_oldest_last_snapshot_everything_is_redundant() -> None:
 def test_cold_share_partitions_are_those_whose_snapshot_is_old() -> None:
     state_shard = shard_with_records(snapshot(A), snapshot(B, written_ms=NOW_MS + 50))
     assert state_shard.has_warm_partition()
-    (cold,) = state_shard.cold_snapshots((A, B, C), now_ms=NOW_MS + 100, age_ms=100)
-    assert (cold.key, cold.snapshot_epoch) == (A, 1)
-    assert (cold.create_timestamp_ms, cold.write_timestamp_ms) == (NOW_MS, NOW_MS + 100)
-    state_shard.apply(cold, record_offset=2)
+    (cold_snapshot,) = state_shard.cold_snapshots((A, B, C), now_ms=NOW_MS + 100, age_ms=100)
+    assert (cold_snapshot.key, cold_snapshot.snapshot_epoch) == (A, 1)
+    assert (cold_snapshot.create_timestamp_ms, cold_snapshot.write_timestamp_ms) == (
+        NOW_MS,
+        NOW_MS + 100,
+    )
+    state_shard.apply(cold_snapshot, record_offset=2)
     assert not state_shard.has_warm_partition()
 
 
@@ -188,9 +195,11 @@ def test_a_log_is_read_up_to_the_first_record_that_can_not_be_read() -> None:
 
 
 def test_a_batch_of_states_that_ends_before_it_begins_ends_the_reading() -> None:
-    backwards, other_batch = StateBatch(9, 7, 0, 1), StateBatch(11, 12, 0, 1)
-    log = encode_batch([snapshot(A), update(A, backwards), update(A, other_batch)], now_ms=NOW_MS)
+    backward_batch, other_batch = StateBatch(9, 7, 0, 1), StateBatch(11, 12, 0, 1)
+    log = encode_batch(
+        [snapshot(A), update(A, backward_batch), update(A, other_batch)], now_ms=NOW_MS
+    )
     state_shard = shard()
     assert list(state_shard.read([log])) == []
-    assert state_shard.states[A].batches == (backwards,)
+    assert state_shard.states[A].batches == (backward_batch,)
     assert state_shard.load_problem == "a batch ends at 8 and begins behind that"

@@ -294,7 +294,7 @@ async def bad_weather(cluster: VirtualCluster) -> tuple[str, list[int]]:
     async with cluster.client(request_timeout_ms=2_000) as client:
         arm_bad_weather(injector)  # our client asks once for its first metadata
         await transact(client)
-        strike_counts = [state.struck for state in injector.rules()]
+        strike_counts = [armed_rule.struck for armed_rule in injector.rules()]
         injector.disarm_all()
         values_read = await values(client, "orders")
     assert sorted(config_value for config_value in values_read if config_value) == sorted(RECORDS)
@@ -322,14 +322,14 @@ def test_a_followers_fetch_is_matched_by_any_topic_of_its_session() -> None:
             cluster.sim.move_leader(P0, BrokerId(1))
         async with cluster.client() as client, Producer(client) as producer:
             await producer.send("orders", 0, b"the sessions are there")
-            for topic, expected in (("orders", True), ("no-such-topic", False)):
+            for topic, is_expected in (("orders", True), ("no-such-topic", False)):
                 passing_rule = FaultRule(
                     id=topic, point=PEER[0], action=Pass(), api="Fetch", broker=1,
                     source="broker/2", topic=topic, partition=0,
                 )  # fmt: skip
-                state = cluster.sim.injector.arm(passing_rule)
+                armed_rule = cluster.sim.injector.arm(passing_rule)
                 await producer.send("orders", 0, b"one more")
-                assert (state.struck > 0) is expected
+                assert (armed_rule.struck > 0) is is_expected
 
     run_cluster(main)
 

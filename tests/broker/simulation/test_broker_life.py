@@ -89,14 +89,14 @@ async def test_markers_that_are_owed_are_sent_by_the_next_coordinator(
         await producer.commit()
         await cluster.wait_until_struck()
         assert await values(client, "orders", partitions=1) == []
-        first_coordinator = cluster.leader(cluster.home(TX))
-        await sim.kill_broker(first_coordinator)
+        first_coordinator_id = cluster.leader(cluster.home(TX))
+        await sim.kill_broker(first_coordinator_id)
         sim.injector.disarm("f")  # what was held for the dead coordinator is lost with it
-        await until_fenced(cluster, first_coordinator)
+        await until_fenced(cluster, first_coordinator_id)
         await asyncio.sleep(1)
-        second_coordinator = cluster.leader(cluster.home(TX))
-        assert second_coordinator != first_coordinator
-        description = described(cluster, second_coordinator)
+        second_coordinator_id = cluster.leader(cluster.home(TX))
+        assert second_coordinator_id != first_coordinator_id
+        description = described(cluster, second_coordinator_id)
         assert isinstance(description, DescribedTxn)
         assert description.state == "CompleteCommit"
         await reads(cluster, b"v")
@@ -110,9 +110,9 @@ async def test_a_coordinator_that_loads_says_so_until_it_has_loaded(
         producer = Producer(client, transactional_id=TX)
         await producer.init_transactions()
         cluster.arm(Hold(), FaultPoint.COORDINATOR_LOAD, topic=TRANSACTION_STATE_TOPIC)
-        second_coordinator = cluster.move(cluster.home(TX))
+        second_coordinator_id = cluster.move(cluster.home(TX))
         await cluster.wait_until_struck()
-        rejection = described(cluster, second_coordinator)
+        rejection = described(cluster, second_coordinator_id)
         assert isinstance(rejection, Rejection)
         assert rejection.error is ErrorCode.coordinator_load_in_progress
         loop = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ async def test_a_coordinator_that_loads_says_so_until_it_has_loaded(
         assert not init_task.done()
         cluster.sim.injector.release("f")
         await init_task
-        assert isinstance(described(cluster, second_coordinator), DescribedTxn)
+        assert isinstance(described(cluster, second_coordinator_id), DescribedTxn)
 
 
 @within(run_cluster, coordinator_load_min_ms=2_500)
@@ -130,10 +130,10 @@ async def test_a_load_lasts_as_long_as_the_setting_says(cluster: VirtualCluster)
     async with cluster.client(**PATIENT) as client:
         producer = Producer(client, transactional_id=TX)
         await producer.init_transactions()
-        second_coordinator = cluster.move(cluster.home(TX))
-        assert isinstance(described(cluster, second_coordinator), Rejection)
+        second_coordinator_id = cluster.move(cluster.home(TX))
+        assert isinstance(described(cluster, second_coordinator_id), Rejection)
         await asyncio.sleep(3)
-        assert isinstance(described(cluster, second_coordinator), DescribedTxn)
+        assert isinstance(described(cluster, second_coordinator_id), DescribedTxn)
 
 
 @within(run_cluster)
@@ -143,16 +143,16 @@ async def test_ids_that_a_killed_broker_had_in_stock_are_never_given_out(
     sim = cluster.sim
     async with cluster.client(**PATIENT) as client:
         first_producer = Producer(client, transactional_id="a")
-        id_before = (await first_producer.init_transactions()).producer_id
-        home = cluster.leader(cluster.home("a"))
-        await sim.kill_broker(home)
-        await sim.start_broker(home)
+        producer_id_before = (await first_producer.init_transactions()).producer_id
+        home_broker_id = cluster.leader(cluster.home("a"))
+        await sim.kill_broker(home_broker_id)
+        await sim.start_broker(home_broker_id)
         await in_sync(cluster, cluster.home("a"), 3)
-        sim.move_leader(cluster.home("a"), home)
-        ids = {id_before}
+        sim.move_leader(cluster.home("a"), home_broker_id)
+        ids = {producer_id_before}
         for number in range(40):
             transactional_id = f"again-{number}"
-            if cluster.leader(cluster.home(transactional_id)) == home:
+            if cluster.leader(cluster.home(transactional_id)) == home_broker_id:
                 ids.add(
                     (
                         await Producer(
@@ -161,8 +161,8 @@ async def test_ids_that_a_killed_broker_had_in_stock_are_never_given_out(
                     ).producer_id
                 )
         assert len(ids) > 1
-        assert {producer_id // 1_000 for producer_id in ids - {id_before}}.isdisjoint(
-            {id_before // 1_000}
+        assert {producer_id // 1_000 for producer_id in ids - {producer_id_before}}.isdisjoint(
+            {producer_id_before // 1_000}
         )
 
 
@@ -175,21 +175,24 @@ async def test_a_zombie_coordinators_move_is_lost_with_it(cluster: VirtualCluste
         await producer.init_transactions()
         producer.begin()
         await producer.send("orders", 0, b"v")
-        zombie = cluster.leader(cluster.home(TX))
-        sim.isolate(zombie)
+        zombie_id = cluster.leader(cluster.home(TX))
+        sim.isolate(zombie_id)
         loop = asyncio.get_running_loop()
-        committing = loop.create_task(producer.commit())
+        committing_task = loop.create_task(producer.commit())
         await asyncio.sleep(1)
-        pending = [entry.pending_state for entry in sim.brokers[zombie].coordinator.entries()]
-        assert not committing.done()
+        pending = [
+            txn_metadata.pending_state
+            for txn_metadata in sim.brokers[zombie_id].coordinator.entries()
+        ]
+        assert not committing_task.done()
         assert any(pending), "begun, and never finished"
-        await until_fenced(cluster, zombie)
-        second_coordinator = cluster.leader(cluster.home(TX))
-        description = described(cluster, second_coordinator)
+        await until_fenced(cluster, zombie_id)
+        second_coordinator_id = cluster.leader(cluster.home(TX))
+        description = described(cluster, second_coordinator_id)
         assert isinstance(description, DescribedTxn)
         assert description.state == "Ongoing"
-        sim.heal(zombie)
-        await committing
+        sim.heal(zombie_id)
+        await committing_task
         await reads(cluster, b"v")
 
 
@@ -262,9 +265,9 @@ async def test_a_load_that_never_ends_is_ended_by_another_leader(cluster: Virtua
         producer = Producer(client, transactional_id=TX)
         await producer.init_transactions()
         cluster.arm(Drop(), FaultPoint.COORDINATOR_LOAD, limit=1)
-        stuck_coordinator = cluster.move(cluster.home(TX))
+        stuck_coordinator_id = cluster.move(cluster.home(TX))
         await asyncio.sleep(60)
-        assert isinstance(described(cluster, stuck_coordinator), Rejection)
+        assert isinstance(described(cluster, stuck_coordinator_id), Rejection)
         cluster.move(cluster.home(TX))
         await Producer(client, transactional_id=TX).init_transactions()
 
@@ -329,10 +332,10 @@ async def test_a_returning_follower_is_not_sent_what_the_cleaner_has_removed(
         await in_sync(cluster, P0, 1)
         await producer.send("orders", 0, b"2", key=b"a")
         await producer.send("orders", 0, b"3", key=b"a")
-        care = sim.brokers[B1].log_maintenance
-        care.roll_segment_now(P0)
+        log_maintenance = sim.brokers[B1].log_maintenance
+        log_maintenance.roll_segment_now(P0)
         await producer.send("orders", 0, b"4", key=b"b")
-        care.clean_now(P0)
+        log_maintenance.clean_now(P0)
         await sim.start_broker(B2)
         await in_sync(cluster, P0, 2)
         assert offsets(cluster, B1) == [2, 3]
@@ -424,15 +427,15 @@ async def test_a_deletion_right_after_an_election_reaches_the_follower(
     await cluster.sim.stop_broker(B2)
     await cluster.sim.start_broker(B2)
     await in_sync(cluster, P0, 2)
-    deletion = delete_records({P0: 5}, timeout_ms=10_000)
+    deletion_request = delete_records({P0: 5}, timeout_ms=10_000)
     async with cluster.client() as client:
-        await client.ask(B2, deletion)  # refused, but the connection is there
+        await client.ask(B2, deletion_request)  # refused, but the connection is there
         cluster.sim.move_leader(P0, B2)
         for _ in range(1_000):  # turns: the follower shall not have asked yet
             if P0 in cluster.sim.brokers[B2].replicas.led:
                 break
             await asyncio.sleep(0)
-        (topic,) = (await client.ask(B2, deletion)).topics
+        (topic,) = (await client.ask(B2, deletion_request)).topics
         assert [partition.low_watermark for partition in topic.partitions] == [5]
     await cluster.sim.kill_broker(B2)
     await in_sync(cluster, P0, 1)

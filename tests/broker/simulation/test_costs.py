@@ -468,8 +468,8 @@ def _state(**state_fields: Any) -> Values:
     return lambda broker: _of_share(broker.ids["orders"], "s", **state_fields)
 
 
-def _asked(api: str, version: int, values: Values) -> tuple[int, int, Values]:
-    return KEYS[api], version, values
+def _asked(api: str, version: int, values_of: Values) -> tuple[int, int, Values]:
+    return KEYS[api], version, values_of
 
 
 _OF_ORDERS: Final = {"topics": [{"name": "orders", "partition_indexes": [0]}]}
@@ -618,16 +618,16 @@ async def _prepared(broker: Broker) -> None:
     share_key = ShareKey("s", uuid_text(broker.ids["orders"]), 0)
     await _of_key(broker, share_key.coordinator_key, 2)
     broker.producer = await began(broker, "t")
-    for api_key, version, values in ASKED:
-        await broker.ask(api_key, version, values(broker))
+    for api_key, version, values_of in ASKED:
+        await broker.ask(api_key, version, values_of(broker))
     await _reloaded(broker)
     broker.producer = await began(broker, "t")
 
 
 async def _measured(broker: Broker) -> Costs:
     costs_by_name: Costs = {}
-    for api_key, version, values in ASKED:
-        request_values = values(broker)
+    for api_key, version, values_of in ASKED:
+        request_values = values_of(broker)
         with CountedSteps() as step_counter:
             answer = await broker.ask(api_key, version, request_values)
             await asyncio.sleep(0.001)
@@ -670,13 +670,15 @@ def costs(stored_kind: str, count: int) -> Costs:
         for wire in broker.wires:
             await wire.close()
 
-    everybody = SecurityOptions(has_authorizer=True, allow_everyone_if_no_acl_found=True)
+    options_for_everybody = SecurityOptions(
+        has_authorizer=True, allow_everyone_if_no_acl_found=True
+    )
     run_cluster(
         story,
         cluster_options=options(
             brokers=1,
             topics=(("orders", 1), ("other", 1)),
-            security=everybody,
+            security=options_for_everybody,
             client_telemetry_enable=True,
             # Not beside a request.
             transaction_abort_timed_out_cleanup_interval_ms=600_000,
@@ -904,11 +906,11 @@ def test_a_step_that_is_declared_has_a_function(step: str) -> None:
     """A renamed function fails here already, and not only in the measurement."""
     file, _, qualified_name = step.partition(":")
     class_name, _, function_name = qualified_name.partition(".")
-    tree = ast.parse((PACKAGE / file).read_text("utf-8"))
+    module_tree = ast.parse((PACKAGE / file).read_text("utf-8"))
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     methods = {
         member.name
-        for node in tree.body
+        for node in module_tree.body
         if isinstance(node, ast.ClassDef) and node.name == class_name
         for member in node.body
         if isinstance(member, functions)

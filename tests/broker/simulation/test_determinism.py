@@ -227,7 +227,7 @@ def test_records_are_stamped_by_virtual_time() -> None:
     outcome = told(1)
     for stamps in outcome.stamps.values():
         assert stamps
-        assert all(START_MS <= stamp <= START_MS + 60_000 for stamp in stamps)
+        assert all(START_MS <= timestamp_ms <= START_MS + 60_000 for timestamp_ms in stamps)
 
 
 @pytest.mark.costly

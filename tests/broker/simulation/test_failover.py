@@ -45,16 +45,18 @@ class DisturbedCluster:
     def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster
 
-    def leader(self, home: TopicPartition) -> BrokerId:
+    def leader(self, home_partition: TopicPartition) -> BrokerId:
         """The partition's leader, by the metadata of the controller."""
-        return self.cluster.leader(home)
+        return self.cluster.leader(home_partition)
 
-    async def ask(self, home: TopicPartition, api: str, version: int, **request_fields: Any) -> Any:
+    async def ask(
+        self, home_partition: TopicPartition, api: str, version: int, **request_fields: Any
+    ) -> Any:
         """Ask the present leader until it is ready."""
         for _ in range(2_000):
-            brokers = self.cluster.sim.brokers
-            leader = self.leader(home)
-            if leader in brokers:
+            broker_by_broker_id = self.cluster.sim.brokers
+            leader = self.leader(home_partition)
+            if leader in broker_by_broker_id:
                 answer = await Api(self.cluster.sim, leader).ask(api, version, **request_fields)
                 if not AWAY & set(_errors(answer)):
                     return answer
@@ -83,29 +85,29 @@ class DisturbedCluster:
             )
         await self.ask(HOME, "OffsetFetch", 7, group_id=GROUP, topics=None, require_stable=True)
 
-    async def disturb(self, outage: str) -> BrokerId:
+    async def disturb(self, outage_name: str) -> BrokerId:
         """Take the group's partition from its coordinator; return the old coordinator's id."""
-        sim, old_leader = self.cluster.sim, self.leader(HOME)
-        match outage:
+        sim, old_leader_id = self.cluster.sim, self.leader(HOME)
+        match outage_name:
             case "move":
                 self.cluster.move(HOME)
             case "kill":
-                await sim.kill_broker(old_leader)
+                await sim.kill_broker(old_leader_id)
             case "stop":
-                await sim.stop_broker(old_leader)
+                await sim.stop_broker(old_leader_id)
             case "isolate":
-                sim.isolate(old_leader)
+                sim.isolate(old_leader_id)
         for _ in range(2_000):
-            if self.leader(HOME) != old_leader:
-                return old_leader
+            if self.leader(HOME) != old_leader_id:
+                return old_leader_id
             await asyncio.sleep(0.05)
         raise AssertionError("nobody took over")
 
-    async def repair(self, outage: str, broker: BrokerId) -> None:
+    async def repair(self, outage_name: str, broker: BrokerId) -> None:
         """Undo ``disturb``."""
-        if outage in ("kill", "stop"):
+        if outage_name in ("kill", "stop"):
             await self.cluster.sim.start_broker(broker)
-        elif outage == "isolate":
+        elif outage_name == "isolate":
             self.cluster.sim.heal(broker)
 
     # Transactions
@@ -193,59 +195,59 @@ def run(main: Any, *, seed: int = 1) -> None:
     )
 
 
-@pytest.mark.parametrize("outage", OUTAGES)
+@pytest.mark.parametrize("outage_name", OUTAGES)
 @pytest.mark.parametrize("committed", [True, False])
 @within(run)
 async def test_what_a_transaction_has_pending_survives_its_group_s_coordinator(
-    disturbed_cluster: DisturbedCluster, outage: str, committed: bool
+    disturbed_cluster: DisturbedCluster, outage_name: str, committed: bool
 ) -> None:
     await disturbed_cluster.ask(
         HOME, "OffsetCommit", 8, **commit_values(disturbed_cluster.api.api, 3)
     )
     identity = await disturbed_cluster.begin(9)
-    disturbed_broker = await disturbed_cluster.disturb(outage)
+    disturbed_broker = await disturbed_cluster.disturb(outage_name)
     assert await disturbed_cluster.position(is_stable=True) == (-1, E.unstable_offset_commit)
     assert await disturbed_cluster.position(is_stable=False) == (3, E.none)
     await disturbed_cluster.end(identity, committed=committed)
     assert await disturbed_cluster.settled() == (9 if committed else 3)
-    await disturbed_cluster.repair(outage, disturbed_broker)
+    await disturbed_cluster.repair(outage_name, disturbed_broker)
     await disturbed_cluster.disturb("move")
     assert await disturbed_cluster.settled() == (9 if committed else 3)
 
 
-@pytest.mark.parametrize("outage", OUTAGES)
+@pytest.mark.parametrize("outage_name", OUTAGES)
 @within(run)
 async def test_a_transaction_that_is_ended_just_before_its_group_s_coordinator_goes(
-    disturbed_cluster: DisturbedCluster, outage: str
+    disturbed_cluster: DisturbedCluster, outage_name: str
 ) -> None:
     identity = await disturbed_cluster.begin(9)
     await disturbed_cluster.end(identity, committed=True)
-    await disturbed_cluster.disturb(outage)
+    await disturbed_cluster.disturb(outage_name)
     assert await disturbed_cluster.settled() == 9
 
 
-@pytest.mark.parametrize("outage", OUTAGES)
+@pytest.mark.parametrize("outage_name", OUTAGES)
 @within(run)
 async def test_a_generation_survives_and_its_members_go_on(
-    disturbed_cluster: DisturbedCluster, outage: str
+    disturbed_cluster: DisturbedCluster, outage_name: str
 ) -> None:
     member = await disturbed_cluster.api.stable()
-    await disturbed_cluster.disturb(outage)
+    await disturbed_cluster.disturb(outage_name)
     await disturbed_cluster.position(is_stable=True)
     assert await disturbed_cluster.api.heartbeat(member) is E.none
     sync_reply = await disturbed_cluster.api.sync(member)
     assert (sync_reply.error_code, sync_reply.assignment) == (E.none, ASSIGNMENT)
-    zombie = ClassicMember(id=member.id, generation=member.generation - 1)
-    assert await disturbed_cluster.api.heartbeat(zombie) is E.illegal_generation
+    zombie_member = ClassicMember(id=member.id, generation=member.generation - 1)
+    assert await disturbed_cluster.api.heartbeat(zombie_member) is E.illegal_generation
 
 
-@pytest.mark.parametrize("outage", OUTAGES)
+@pytest.mark.parametrize("outage_name", OUTAGES)
 @within(run)
 async def test_members_of_the_consumer_protocol_keep_what_they_have(
-    disturbed_cluster: DisturbedCluster, outage: str
+    disturbed_cluster: DisturbedCluster, outage_name: str
 ) -> None:
     join_reply = await disturbed_cluster.api.consume("a")
-    await disturbed_cluster.disturb(outage)
+    await disturbed_cluster.disturb(outage_name)
     await disturbed_cluster.position(is_stable=True)
     stays = await disturbed_cluster.api.consume("a", join_reply.member_epoch)
     assert (stays.error_code, stays.member_epoch) == (E.none, join_reply.member_epoch)
@@ -281,13 +283,13 @@ def test_positions_never_go_back_whatever_happens_to_coordinators(seed: int) -> 
         last_number = 0
         for number in range(1, 9):
             identity = await disturbed_cluster.begin(number)
-            outage = random.choice(OUTAGES)
-            disturbed_broker = await disturbed_cluster.disturb(outage)
+            outage_name = random.choice(OUTAGES)
+            disturbed_broker = await disturbed_cluster.disturb(outage_name)
             committed = random.random() < 0.7
             await disturbed_cluster.end(identity, committed=committed)
             last_number = number if committed else last_number
             assert await disturbed_cluster.settled() == (last_number or -1)
-            await disturbed_cluster.repair(outage, disturbed_broker)
+            await disturbed_cluster.repair(outage_name, disturbed_broker)
             await asyncio.sleep(20)
 
     run(main, seed=seed)
@@ -409,10 +411,10 @@ class Failover:
 
 async def failover(cluster: VirtualCluster) -> Failover:
     run = Failover(cluster)
-    disturbing = cluster.env.tasks.spawn(run.disturb(), name="failover")
+    disturbing_task = cluster.env.tasks.spawn(run.disturb(), name="failover")
     await asyncio.gather(run.write(), run.transact("tx-a"), run.transact("tx-b"))
     run.is_over = True
-    await disturbing
+    await disturbing_task
     await run.until_in_sync()
     cluster.advance(200_000)
     await asyncio.sleep(200)
@@ -508,32 +510,34 @@ class Moves:
 
     async def until_settled(self) -> None:
         for _ in range(600):
-            moving_partitions = reassigned_partitions(self.cluster.sim.metadata.image)
-            if not moving_partitions:
+            moving_partition_by_partition = reassigned_partitions(self.cluster.sim.metadata.image)
+            if not moving_partition_by_partition:
                 return
             await asyncio.sleep(0.1)
-        raise AssertionError(moving_partitions)
+        raise AssertionError(moving_partition_by_partition)
 
 
 def check_hosts(cluster: VirtualCluster) -> None:
     """Check that every broker hosts its replicas and no other logs."""
     image = cluster.sim.metadata.image
     for broker_id, broker in cluster.sim.brokers.items():
-        expected = {
+        expected_partitions = {
             TopicPartition(topic.name, partition_index)
             for topic in image.topics.values()
             for partition_index, partition in enumerate(topic.partitions)
             if broker_id in partition.replicas
         }
-        assert set(broker.replicas.hosted) == expected, broker_id
+        assert set(broker.replicas.hosted) == expected_partitions, broker_id
 
 
 async def story(cluster: VirtualCluster) -> Moves:
-    run = Moves(cluster)
-    writing = [cluster.env.tasks.spawn(run.transact(name), name=name) for name in ("tx-a", "tx-b")]
+    moves = Moves(cluster)
+    writing = [
+        cluster.env.tasks.spawn(moves.transact(name), name=name) for name in ("tx-a", "tx-b")
+    ]
     await asyncio.sleep(1)
-    await run.move()
-    run.is_over = True
+    await moves.move()
+    moves.is_over = True
     await asyncio.gather(*writing)
     await asyncio.sleep(2)
     check_hosts(cluster)
@@ -541,13 +545,13 @@ async def story(cluster: VirtualCluster) -> Moves:
     check_equal(cluster.sim)
     async with cluster.client("reader") as reader:
         read = Counter(await values(reader, "orders", partitions=PARTITIONS))
-    assert read == Counter(dict.fromkeys(run.committed, PARTITIONS))
-    return run
+    assert read == Counter(dict.fromkeys(moves.committed, PARTITIONS))
+    return moves
 
 
 @pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.seeds
 def test_transactions_go_on_while_replicas_move(seed: int) -> None:
-    run = run_cluster(story, seed=seed)
-    assert len(run.committed) > MOVES
+    moves = run_cluster(story, seed=seed)
+    assert len(moves.committed) > MOVES

@@ -36,11 +36,11 @@ def run(story: Story, **settings: Any) -> None:
     """
 
     async def main(cluster: VirtualCluster) -> None:
-        attacker = await open_wire(cluster)
-        neighbour = await open_wire(cluster)
-        await story(cluster, attacker, neighbour)
-        await neighbour.close()
-        attacker.writer.transport.abort()
+        attacking_client = await open_wire(cluster)
+        neighbouring_client = await open_wire(cluster)
+        await story(cluster, attacking_client, neighbouring_client)
+        await neighbouring_client.close()
+        attacking_client.writer.transport.abort()
 
     run_cluster(main, latency_us=(100, 100), **settings)
 
@@ -63,13 +63,15 @@ class Moment(ApiMeter):
         super().observe(*values)
 
 
-async def ahead_of(cluster: VirtualCluster, neighbour: WireClient) -> int:
+async def ahead_of(cluster: VirtualCluster, neighbouring_client: WireClient) -> int:
     """How many Metadata requests are handled before the neighbour's ApiVersions, when all of them
     arrive at one moment.
     """
     moment = listener_of(cluster).meters[API_VERSIONS, 0] = Moment(cluster)
-    neighbour.send(neighbour.frame(API_VERSIONS, 0, codec.request_class(API_VERSIONS, 0)()))
-    await neighbour.answer()
+    neighbouring_client.send(
+        neighbouring_client.frame(API_VERSIONS, 0, codec.request_class(API_VERSIONS, 0)())
+    )
+    await neighbouring_client.answer()
     return moment.ahead
 
 
@@ -106,23 +108,23 @@ def fetch(wire: WireClient, *, max_wait_ms: int = 0) -> bytes:
 @pytest.mark.slow
 @within(run)
 async def test_a_neighbour_waits_for_one_turn_of_a_client_that_pipelines(
-    cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
+    cluster: VirtualCluster, attacking_client: WireClient, neighbouring_client: WireClient, /
 ) -> None:
     count = 5_000
-    attacker.send(b"".join(attacker.metadata() for _ in range(count)))
-    assert 0 < await ahead_of(cluster, neighbour) <= PER_TURN
-    await answered(attacker, count)
+    attacking_client.send(b"".join(attacking_client.metadata() for _ in range(count)))
+    assert 0 < await ahead_of(cluster, neighbouring_client) <= PER_TURN
+    await answered(attacking_client, count)
 
 
 @pytest.mark.slow
 @within(run)
 async def test_a_neighbour_waits_for_no_round_of_many_clients(
-    cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
+    cluster: VirtualCluster, attacking_client: WireClient, neighbouring_client: WireClient, /
 ) -> None:
     other_wires = [await open_wire(cluster) for _ in range(20)]
     for other_wire in other_wires:
         other_wire.send(b"".join(other_wire.metadata() for _ in range(500)))
-    assert 0 < await ahead_of(cluster, neighbour) <= PER_TURN
+    assert 0 < await ahead_of(cluster, neighbouring_client) <= PER_TURN
     for other_wire in other_wires:
         await answered(other_wire, 500)
         await other_wire.close()
@@ -136,31 +138,33 @@ async def answered(wire: WireClient, count: int) -> None:
 @pytest.mark.slow
 @within(run)
 async def test_requests_of_a_client_that_does_not_read_are_not_handled(
-    cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
+    cluster: VirtualCluster, attacking_client: WireClient, neighbouring_client: WireClient, /
 ) -> None:
     large_bytes = 900_000
     for _ in range(4):
-        neighbour.send(neighbour.produce(FIRST, acks=-1, value=bytes(large_bytes)))
-        await neighbour.answer()
-    attacker.writer.transport.pause_reading()
-    attacker.send(b"".join(fetch(attacker) for _ in range(50)))
+        neighbouring_client.send(
+            neighbouring_client.produce(FIRST, acks=-1, value=bytes(large_bytes))
+        )
+        await neighbouring_client.answer()
+    attacking_client.writer.transport.pause_reading()
+    attacking_client.send(b"".join(fetch(attacking_client) for _ in range(50)))
     await asyncio.sleep(5)
     assert handled(cluster, FETCH) <= 1
-    attacker.writer.transport.resume_reading()
+    attacking_client.writer.transport.resume_reading()
     for number in range(1, 51):
-        correlation_id, message = await attacker.answer()
+        correlation_id, message = await attacking_client.answer()
         assert correlation_id == number
         assert len(message.responses[0].partitions[0].records) > 4 * large_bytes
 
 
 @within(run)
 async def test_a_large_answer_waits_as_it_lies_in_the_log(
-    cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
+    cluster: VirtualCluster, attacking_client: WireClient, neighbouring_client: WireClient, /
 ) -> None:
-    neighbour.send(neighbour.produce(FIRST, acks=-1, value=bytes(900_000)))
-    await neighbour.answer()
-    attacker.writer.transport.pause_reading()
-    attacker.send(fetch(attacker))
+    neighbouring_client.send(neighbouring_client.produce(FIRST, acks=-1, value=bytes(900_000)))
+    await neighbouring_client.answer()
+    attacking_client.writer.transport.pause_reading()
+    attacking_client.send(fetch(attacking_client))
     await asyncio.sleep(5)
     listener = listener_of(cluster)
     buffered_bytes = [
@@ -168,34 +172,34 @@ async def test_a_large_answer_waits_as_it_lies_in_the_log(
     ]
     assert 0 < max(buffered_bytes) <= PART_BYTES + 65_536
     assert listener.unread.total == 0, "records don't count"
-    attacker.writer.transport.resume_reading()
-    _, message = await attacker.answer()
+    attacking_client.writer.transport.resume_reading()
+    _, message = await attacking_client.answer()
     assert len(message.responses[0].partitions[0].records) > 900_000
 
 
 @within(run, connection_queue_bytes=100_000)
 async def test_empty_frames_fill_the_queue(
-    cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
+    cluster: VirtualCluster, attacking_client: WireClient, neighbouring_client: WireClient, /
 ) -> None:
-    attacker.send(fetch(attacker, max_wait_ms=60_000))
+    attacking_client.send(fetch(attacking_client, max_wait_ms=60_000))
     limit = 100_000 // FRAME_BYTES
-    attacker.send(bytes(4 * limit))
+    attacking_client.send(bytes(4 * limit))
     await asyncio.sleep(0.1)
-    assert attacker.writer.transport.get_write_buffer_size() == 0
-    attacker.send(bytes(4))
+    assert attacking_client.writer.transport.get_write_buffer_size() == 0
+    attacking_client.send(bytes(4))
     await asyncio.sleep(0.1)
-    attacker.send(bytes(4))
+    attacking_client.send(bytes(4))
     await asyncio.sleep(0.1)
-    assert attacker.writer.transport.get_write_buffer_size() == 4, "it is not read any more"
-    neighbour.send(neighbour.produce(FIRST))
-    await neighbour.answer()
+    assert attacking_client.writer.transport.get_write_buffer_size() == 4, "it is not read any more"
+    neighbouring_client.send(neighbouring_client.produce(FIRST))
+    await neighbouring_client.answer()
 
 
 @pytest.mark.costly
 @pytest.mark.slow
 @within(run, queued_max_response_bytes=4_000_000)
 async def test_unread_answers_of_all_clients_have_a_bound(
-    cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
+    cluster: VirtualCluster, attacking_client: WireClient, neighbouring_client: WireClient, /
 ) -> None:
     names = tuple(f"topic-{topic_number:0200}" for topic_number in range(5_000))
     other_wires = [await open_wire(cluster) for _ in range(8)]
@@ -281,22 +285,28 @@ LARGE: dict[str, tuple[int, int, dict[str, Any]]] = {
 def test_others_come_to_their_turns_while_a_large_request_is_handled(api: str) -> None:
     api_key, version, values = LARGE[api]
 
-    async def story(_cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient) -> None:
+    async def story(
+        _cluster: VirtualCluster, attacking_client: WireClient, neighbouring_client: WireClient
+    ) -> None:
         message = message_from(codec.request_class(api_key, version), values)
-        attacker.send(attacker.frame(api_key, version, message) + attacker.metadata())
+        attacking_client.send(
+            attacking_client.frame(api_key, version, message) + attacking_client.metadata()
+        )
         answers: list[str] = []
 
         async def note(wire: WireClient, name: str) -> None:
             await wire.answer()
             answers.append(name)
 
-        large_task = asyncio.get_running_loop().create_task(note(attacker, "large"))
+        large_task = asyncio.get_running_loop().create_task(note(attacking_client, "large"))
         for _ in range(20):  # one behind the other, at the moment at which the large one arrives
-            neighbour.send(neighbour.frame(API_VERSIONS, 0, codec.request_class(API_VERSIONS, 0)()))
+            neighbouring_client.send(
+                neighbouring_client.frame(API_VERSIONS, 0, codec.request_class(API_VERSIONS, 0)())
+            )
         for _ in range(20):
-            await note(neighbour, "small")
+            await note(neighbouring_client, "small")
         await large_task
         assert answers.index("large") > 0
-        assert (await attacker.answer())[0] == 2, "its next request waits for it"
+        assert (await attacking_client.answer())[0] == 2, "its next request waits for it"
 
     run(story)

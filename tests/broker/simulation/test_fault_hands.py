@@ -83,8 +83,8 @@ async def test_a_broker_that_crashes_in_the_middle_of_an_append_has_not_appended
     crash = Crash(restart_after_ms=15_000)
     cluster.arm(crash, FaultPoint.LOG_APPEND, topic="orders", role="leader", limit=1)
     async with cluster.client(**PATIENT) as client:
-        acknowledgement = await Producer(client).send("orders", 0, b"v")
-    assert acknowledgement.offset == 0, "sent again to the next leader"
+        record_metadata = await Producer(client).send("orders", 0, b"v")
+    assert record_metadata.offset == 0, "sent again to the next leader"
     assert cluster.leader(P0) == B2
     await in_sync(cluster, B1, B2, B3)
     assert await read(cluster) == [b"v"]
@@ -120,11 +120,13 @@ async def test_a_coordinator_that_resigns_loads_again_and_goes_on(cluster: Virtu
     async with cluster.client(**PATIENT) as client:
         producer = await begin_transaction(client, TX)
         await producer.send("orders", 0, b"v")
-        home = cluster.home(TX)
-        cluster.arm(Hold(), FaultPoint.COORDINATOR_LOAD, "load", topic=home.topic)
-        await act(cluster, ResignLeader(topic=home.topic, partition=home.partition))
+        home_partition = cluster.home(TX)
+        cluster.arm(Hold(), FaultPoint.COORDINATOR_LOAD, "load", topic=home_partition.topic)
+        await act(
+            cluster, ResignLeader(topic=home_partition.topic, partition=home_partition.partition)
+        )
         await cluster.wait_until_struck("load")
-        leader = Api(cluster.sim, cluster.leader(home))
+        leader = Api(cluster.sim, cluster.leader(home_partition))
         answer = await leader.ask("DescribeTransactions", 0, transactional_ids=[TX])
         (transaction_state,) = answer.transaction_states
         assert transaction_state.error_code is E.coordinator_load_in_progress
@@ -144,10 +146,10 @@ async def test_a_minority_can_not_commit_and_its_clients_are_served_after_the_he
 ) -> None:
     groups = ((1,), (2, 3, 3000))
     await act(cluster, Partition(groups=groups, heal_after_ms=60_000))
-    zombie = Api(cluster.sim, B1)
+    zombie_api = Api(cluster.sim, B1)
     plain_produce = produce("orders", batch(b"lost"))
     partition_answer = (
-        (await zombie.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
+        (await zombie_api.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
     )
     assert partition_answer.error_code is E.request_timed_out
     async with cluster.client(**PATIENT) as client:
@@ -170,8 +172,8 @@ async def test_a_coordinator_whose_clock_is_set_back_may_wedge_a_transaction(
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await until_state(client, TX, "CompleteCommit")
-        home = cluster.leader(cluster.home(TX))
-        await act(cluster, ClockJump(by_ms=-60_000, broker=home))
+        home_broker_id = cluster.leader(cluster.home(TX))
+        await act(cluster, ClockJump(by_ms=-60_000, broker=home_broker_id))
         producer.begin()
         with pytest.raises(ClientError):
             await producer.send("orders", 0, b"w")
@@ -186,15 +188,15 @@ async def test_a_clock_that_is_set_ahead_ages_transactions_with_the_next_scan(
     async with cluster.client(**PATIENT) as client:
         producer = await begin_transaction(client, TX, transaction_timeout_ms=60_000)
         await producer.send("orders", 0, b"v")
-        home = cluster.leader(cluster.home(TX))
-        jump = ClockJump(by_ms=3_600_000, broker=home if clock_owner == "one" else None)
+        home_broker_id = cluster.leader(cluster.home(TX))
+        jump = ClockJump(by_ms=3_600_000, broker=home_broker_id if clock_owner == "one" else None)
         await act(cluster, jump)
         assert await state_of(cluster) == "Ongoing"
         await asyncio.sleep(11)
         assert await state_of(cluster) == "CompleteAbort"
         cluster.sim.injector.disarm("f")
         await asyncio.sleep(0.1)
-        assert cluster.sim.brokers[home].environment.clock.advanced_ms == 0
+        assert cluster.sim.brokers[home_broker_id].environment.clock.advanced_ms == 0
 
 
 # fill-disk
@@ -266,13 +268,13 @@ async def test_a_coordinator_whose_disk_is_full_sends_its_producers_to_the_next_
     async with cluster.client(**PATIENT) as client:
         producer = Producer(client, transactional_id=TX)
         await producer.init_transactions()
-        home = cluster.leader(cluster.home(TX))
+        home_broker_id = cluster.leader(cluster.home(TX))
         producer.begin()
-        await act(cluster, FillDisk(broker=home))
+        await act(cluster, FillDisk(broker=home_broker_id))
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await until_state(client, TX, "CompleteCommit")
-    assert cluster.leader(cluster.home(TX)) != home
+    assert cluster.leader(cluster.home(TX)) != home_broker_id
     assert await read(cluster) == [b"v"]
 
 
@@ -300,10 +302,10 @@ async def test_a_replica_that_lags_leaves_the_isr_and_comes_back(cluster: Virtua
     await act(cluster, LagReplica(broker=2, topic="orders", partition=0))
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 1, b"other partitions go on")
-        record = Producer(client).send("orders", 0, b"v")
+        record_future = Producer(client).send("orders", 0, b"v")
         await asyncio.sleep(5)
-        assert not record.done()
-        await record
+        assert not record_future.done()
+        await record_future
     await in_sync(cluster, B1, B3)
     cluster.sim.injector.release("f")
     await in_sync(cluster, B1, B2, B3)
@@ -325,7 +327,7 @@ async def test_an_action_that_is_not_possible_says_why_and_never_struck(
     cluster.arm(action, FaultPoint.NOW)
     with pytest.raises(LookupError, match="there is no"):
         await cluster.wait_until_struck()
-    assert [rule_state.rule.id for rule_state in cluster.sim.injector.never_struck()] == ["f"]
+    assert [armed_rule.rule.id for armed_rule in cluster.sim.injector.never_struck()] == ["f"]
 
 
 @pytest.mark.slow
@@ -360,8 +362,8 @@ def test_the_same_seed_gives_the_same_story_with_every_fault_in_it() -> None:
     assert first_story[1] == [b"0", b"1", b"2"]
 
 
-@pytest.mark.parametrize("action", ["crash", "move", "full"])
-async def test_over_tcp_it_is_the_same(action: str) -> None:
+@pytest.mark.parametrize("action_name", ["crash", "move", "full"])
+async def test_over_tcp_it_is_the_same(action_name: str) -> None:
     action_by_name: dict[str, ClusterAction] = {
         "crash": Crash(broker=1),
         "move": MoveLeader(topic="orders", partition=0),
@@ -373,7 +375,9 @@ async def test_over_tcp_it_is_the_same(action: str) -> None:
     ):
         producer = await begin_transaction(client, TX)
         await producer.send("orders", 0, b"a")
-        sim.injector.arm(FaultRule(id="f", point=FaultPoint.NOW, action=action_by_name[action]))
+        sim.injector.arm(
+            FaultRule(id="f", point=FaultPoint.NOW, action=action_by_name[action_name])
+        )
         await sim.injector.wait_until_struck("f", timeout_ms=30_000)
         await producer.send("orders", 0, b"b")
         await producer.commit()

@@ -63,24 +63,24 @@ async def test_a_produce_that_stands_still_before_the_log_is_passed_by_others(
 ) -> None:
     cluster.arm(Hold(), FaultPoint.LOG_APPEND, topic="orders", role="leader", limit=1)
     async with (
-        cluster.client("slow", **PATIENT) as slow_client,
-        cluster.client("b") as quick_client,
+        cluster.client("slow", **PATIENT) as slow_cluster,
+        cluster.client("b") as quick_cluster,
     ):
-        slow_send = Producer(slow_client).send("orders", 0, b"slow")
+        slow_send_future = Producer(slow_cluster).send("orders", 0, b"slow")
         await cluster.wait_until_struck()
-        await Producer(quick_client).send("orders", 0, b"quick")
+        await Producer(quick_cluster).send("orders", 0, b"quick")
         assert await read(cluster) == [b"quick"]
         cluster.sim.injector.release("f")
-        assert (await slow_send).offset == 1
+        assert (await slow_send_future).offset == 1
         assert await read(cluster) == [b"quick", b"slow"]
 
 
 @pytest.mark.parametrize(
-    ("is_verified", "answer", "expected_values"),
+    ("is_verified", "answered_error", "expected_values"),
     [(False, E.none, [b"late"]), (True, E.invalid_txn_state, [])],
 )
 def test_a_produce_may_be_overtaken_by_its_own_commit(
-    is_verified: bool, answer: ErrorCode, expected_values: list[bytes]
+    is_verified: bool, answered_error: ErrorCode, expected_values: list[bytes]
 ) -> None:
     """KAFKA-12671: without verification, a record appended after the marker hangs for ever."""
 
@@ -122,7 +122,7 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
         await coordinator.state(TX, "CompleteCommit")
         cluster.sim.injector.release("f")
         partition_answer = (await late_task).responses[0].partition_responses[0]
-        assert partition_answer.error_code is answer
+        assert partition_answer.error_code is answered_error
         assert await read(cluster) == expected_values
         assert await read(cluster, IsolationLevel.READ_COMMITTED) == []
 
@@ -133,8 +133,8 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
 async def test_an_append_that_is_refused_is_tried_again_by_the_client(
     cluster: VirtualCluster,
 ) -> None:
-    action = Fail(error="NOT_ENOUGH_REPLICAS")
-    cluster.arm(action, FaultPoint.LOG_APPEND, topic="orders", kind="data", limit=2)
+    fail_action = Fail(error="NOT_ENOUGH_REPLICAS")
+    cluster.arm(fail_action, FaultPoint.LOG_APPEND, topic="orders", kind="data", limit=2)
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"v")
     await cluster.wait_until_struck(count=2)
@@ -145,13 +145,13 @@ async def test_an_append_that_is_refused_is_tried_again_by_the_client(
 async def test_a_follower_that_does_not_append_holds_acks_all_back(cluster: VirtualCluster) -> None:
     cluster.arm(Hold(), FaultPoint.LOG_APPEND, role="follower", broker=2, topic="orders")
     async with cluster.client(**PATIENT) as client:
-        record = Producer(client).send("orders", 0, b"v")
+        record_future = Producer(client).send("orders", 0, b"v")
         await cluster.wait_until_struck()
         await asyncio.sleep(1)
-        assert not record.done()
+        assert not record_future.done()
         assert await read(cluster) == []
         cluster.sim.injector.release("f")
-        await record
+        await record_future
     assert await read(cluster) == [b"v"]
 
 
@@ -164,7 +164,7 @@ async def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_ord
 
     cluster.arm(Hold(), FaultPoint.LOG_APPEND, role="follower", broker=2, limit=1)
     async with cluster.client(**PATIENT) as client:
-        record = Producer(client).send("orders", 0, b"v")
+        record_future = Producer(client).send("orders", 0, b"v")
         for _ in range(1_000):
             await asyncio.sleep(0.000_01)
             if end_at(B1):
@@ -175,20 +175,20 @@ async def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_ord
         )
         assert isinstance(created_topic, TopicImage)
         await cluster.wait_until_struck()
-        later_send = Producer(client).send("orders", 0, b"w")
+        later_send_future = Producer(client).send("orders", 0, b"w")
         await asyncio.sleep(1)
         assert end_at(B2) == 0, "the answer to the second request waits behind it"
         cluster.sim.injector.release("f")
-        await record
-        await later_send
+        await record_future
+        await later_send_future
     assert end_at(B2) == 2
     assert await read(cluster) == [b"v", b"w"]
 
 
 @within(run_cluster)
 async def test_a_follower_that_is_refused_tries_again(cluster: VirtualCluster) -> None:
-    action = Fail(error="KAFKA_STORAGE_ERROR")
-    cluster.arm(action, FaultPoint.LOG_APPEND, role="follower", topic="orders", limit=4)
+    fail_action = Fail(error="KAFKA_STORAGE_ERROR")
+    cluster.arm(fail_action, FaultPoint.LOG_APPEND, role="follower", topic="orders", limit=4)
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"v")
     await cluster.wait_until_struck(count=4)
@@ -229,12 +229,12 @@ async def test_a_coordinators_record_is_found_by_its_transactional_id(
         )  # fmt: skip
         await other_producer.init_transactions()
         producer.begin()
-        sending = producer.send("orders", 0, b"v")
+        sending_future = producer.send("orders", 0, b"v")
         await cluster.wait_until_struck()
         await asyncio.sleep(1)
-        assert not sending.done(), "the partition is not in the transaction yet"
+        assert not sending_future.done(), "the partition is not in the transaction yet"
         cluster.sim.injector.disarm("f")
-        await sending
+        await sending_future
         await producer.commit()
         await reads(cluster, b"v")
 
@@ -248,13 +248,13 @@ async def test_positions_wait_before_the_log_and_are_decided_anew_behind_it(
     cluster.arm(
         Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC, kind="coordinator", limit=1
     )
-    commit = groups.later(groups.commit(8))
+    commit_task = groups.later(groups.commit(8))
     await cluster.wait_until_struck()
     assert await groups.committed_offset() == (7, E.none)
-    deleted = groups.later(groups.api.ask("DeleteGroups", 2, groups_names=[GROUP]))
-    assert (await deleted).results[0].error_code is E.none
+    deleted_task = groups.later(groups.api.ask("DeleteGroups", 2, groups_names=[GROUP]))
+    assert (await deleted_task).results[0].error_code is E.none
     cluster.sim.injector.release("f")
-    assert (await commit).topics[0].partitions[0].error_code is E.none
+    assert (await commit_task).topics[0].partitions[0].error_code is E.none
     assert await groups.committed_offset() == (8, E.none)
 
 
@@ -276,9 +276,9 @@ async def test_what_members_and_admins_write_about_a_group_waits_before_the_log(
 ) -> None:
     groups = await coordinated(cluster)
 
-    async def held(request: Coroutine[Any, Any, Any]) -> Any:
+    async def held(request_coroutine: Coroutine[Any, Any, Any]) -> Any:
         cluster.arm(Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC)
-        request_task = groups.later(request)
+        request_task = groups.later(request_coroutine)
         await cluster.wait_until_struck()
         await asyncio.sleep(1)
         assert not request_task.done()
@@ -316,10 +316,10 @@ def test_between_a_look_at_the_log_and_the_read_a_transaction_may_be_replicated(
         async with cluster.client(**PATIENT) as client, cluster.client("reader") as reader:
             producer = await begin_transaction(client, TX)
             cluster.arm(Hold(), FaultPoint.LOG_APPEND, "slow", role="follower", topic="orders")
-            sending = producer.send("orders", 0, b"open")
+            sending_future = producer.send("orders", 0, b"open")
             await cluster.wait_until_struck("slow")
             cluster.arm(Hold(), FaultPoint.LOG_READ, "gap", topic="orders", limit=1)
-            reading = cluster.env.tasks.spawn(
+            reading_task = cluster.env.tasks.spawn(
                 fetch(
                     reader, "orders", 0, 0, isolation=IsolationLevel.READ_COMMITTED, max_wait_ms=0
                 ),
@@ -327,14 +327,14 @@ def test_between_a_look_at_the_log_and_the_read_a_transaction_may_be_replicated(
             )
             await cluster.wait_until_struck("gap")
             cluster.sim.injector.disarm("slow")
-            await sending
+            await sending_future
             cluster.sim.injector.release("gap")
-            first_read = await reading
+            first_read = await reading_task
             assert [record.value for record in first_read.records] == read_open
-            second_read = await fetch(
+            second_fetch_result = await fetch(
                 reader, "orders", 0, 0, isolation=IsolationLevel.READ_COMMITTED, max_wait_ms=0
             )
-            assert second_read.records == ()
+            assert second_fetch_result.records == ()
 
     run_cluster(main, rules=rules)
 
@@ -494,14 +494,15 @@ async def test_positions_whose_completion_is_lost_stay_pending(
     assert (await groups.committed_offset(require_stable=True))[1] is E.unstable_offset_commit
     control = cluster.sim.injector.cluster_control
     assert control is not None
-    home = next(
+    home_partition = next(
         topic_partition
         for topic_partition in cluster.sim.brokers[B1].replicas.led
         if topic_partition.topic == CONSUMER_OFFSETS_TOPIC
         and cluster.sim.brokers[B1].replicas.led[topic_partition].log_end_offset
     )
     await control.carry_out(
-        ResignLeader(topic=home.topic, partition=home.partition), struck_broker=None
+        ResignLeader(topic=home_partition.topic, partition=home_partition.partition),
+        struck_broker=None,
     )
     assert await groups.committed_offset(require_stable=True) == (9, E.none)
 
@@ -521,11 +522,11 @@ async def test_a_broker_that_does_not_hear_of_its_leadership_refuses_clients(
     partition_answer = refusal_answer.responses[0].partition_responses[0]
     assert partition_answer.error_code is E.not_leader_or_follower
     async with cluster.client(**PATIENT) as client:
-        record = Producer(client).send("orders", 0, b"v")
+        record_future = Producer(client).send("orders", 0, b"v")
         await asyncio.sleep(1)
-        assert not record.done()
+        assert not record_future.done()
         cluster.sim.injector.release("f")
-        await record
+        await record_future
     assert await read(cluster) == [b"v"]
 
 
@@ -536,16 +537,16 @@ async def test_a_leader_that_misses_the_news_goes_on_until_the_next_image(
     cluster.arm(Drop(), FaultPoint.METADATA_APPLY, broker=1, topic="orders", limit=1)
     cluster.sim.move_leader(P0, B2)
     await cluster.wait_until_struck()
-    zombie = Api(cluster.sim, B1)
+    zombie_api = Api(cluster.sim, B1)
     plain_produce = produce("orders", batch(b"v"), acks=1)
     partition_answer = (
-        (await zombie.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
+        (await zombie_api.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
     )
     assert partition_answer.error_code is E.none
     created_topic = cluster.sim.metadata.create_topic(TopicToCreate(name="another"))
     assert isinstance(created_topic, TopicImage)
     partition_answer = (
-        (await zombie.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
+        (await zombie_api.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
     )
     assert partition_answer.error_code is E.not_leader_or_follower
 
@@ -570,9 +571,13 @@ async def test_a_scan_that_does_not_run_leaves_a_transaction_open(
             assert not isinstance(description, ClientError)
             return description.state
 
-        home = cluster.leader(cluster.home(TX))
+        home_broker_id = cluster.leader(cluster.home(TX))
         cluster.arm(
-            action, FaultPoint.CLOCK_TIMER, kind="transaction-timeouts", broker=home, limit=1
+            action,
+            FaultPoint.CLOCK_TIMER,
+            kind="transaction-timeouts",
+            broker=home_broker_id,
+            limit=1,
         )
         cluster.advance(20 * SECOND_MS)
         await cluster.wait_until_struck()
@@ -619,13 +624,13 @@ async def test_a_start_that_is_held_happens_later_or_never(cluster: VirtualClust
     sim = cluster.sim
     await sim.kill_broker(B2)
     cluster.arm(Hold(), FaultPoint.PROCESS_START, broker=2)
-    starting = cluster.env.tasks.spawn(sim.start_broker(B2), name="start")
+    starting_task = cluster.env.tasks.spawn(sim.start_broker(B2), name="start")
     await cluster.wait_until_struck()
     await asyncio.sleep(60)
     assert sim.member(B2).state is MemberLifeState.STARTING
     assert not sim.metadata.image.is_alive(B2)
     sim.injector.release("f")
-    await starting
+    await starting_task
     assert sim.metadata.image.is_alive(B2)
 
 
@@ -636,11 +641,11 @@ async def test_a_broker_that_is_killed_while_its_start_is_held_stays_down(
     sim = cluster.sim
     await sim.kill_broker(B2)
     cluster.arm(Hold(), FaultPoint.PROCESS_START)
-    starting = cluster.env.tasks.spawn(refused(sim.start_broker(B2)), name="start")
+    starting_task = cluster.env.tasks.spawn(refused(sim.start_broker(B2)), name="start")
     await cluster.wait_until_struck()
     await sim.kill_broker(B2)
     sim.injector.release("f")
-    assert "killed before it had started" in await starting
+    assert "killed before it had started" in await starting_task
     assert sim.member(B2).state is MemberLifeState.DOWN
 
 
@@ -648,13 +653,13 @@ async def test_a_broker_that_is_killed_while_its_start_is_held_stays_down(
 async def test_a_stop_that_is_held_lets_the_broker_serve_meanwhile(cluster: VirtualCluster) -> None:
     sim = cluster.sim
     cluster.arm(Hold(), FaultPoint.PROCESS_STOP, broker=1)
-    stopping = cluster.env.tasks.spawn(sim.stop_broker(B1), name="stop")
+    stopping_task = cluster.env.tasks.spawn(sim.stop_broker(B1), name="stop")
     await cluster.wait_until_struck()
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"v")
     assert cluster.leader(P0) == B1
     sim.injector.release("f")
-    await stopping
+    await stopping_task
     assert cluster.leader(P0) != B1
 
 
@@ -664,14 +669,14 @@ async def test_a_broker_that_is_killed_while_its_stop_is_held_was_not_stopped(
 ) -> None:
     sim = cluster.sim
     cluster.arm(Hold(), FaultPoint.PROCESS_STOP)
-    stopping = cluster.env.tasks.spawn(refused(sim.stop_broker(B1)), name="stop")
+    stopping_task = cluster.env.tasks.spawn(refused(sim.stop_broker(B1)), name="stop")
     await cluster.wait_until_struck()
     await sim.kill_broker(B1)
     sim.injector.release("f")
-    assert "did not wait to be stopped" in await stopping
+    assert "did not wait to be stopped" in await stopping_task
 
 
-async def refused(work: Awaitable[None]) -> str:
+async def refused(work_awaitable: Awaitable[None]) -> str:
     with pytest.raises(ConfigError) as error_info:
-        await work
+        await work_awaitable
     return str(error_info.value)

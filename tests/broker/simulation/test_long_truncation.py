@@ -42,24 +42,24 @@ def log_of(cluster: VirtualCluster, broker: BrokerId) -> PartitionLog:
 
 def write(cluster: VirtualCluster, broker: BrokerId, producers: range) -> None:
     now_ms = cluster.env.clock.now_ms()
-    for pid in producers:
-        batch_data = batch(0, pid=pid, timestamp=now_ms)
+    for producer_id in producers:
+        batch_data = batch(0, producer_id=producer_id, timestamp=now_ms)
         append_client(log_of(cluster, broker), batch_data, guard=SENTINEL, now_ms=now_ms)
 
 
 async def parted(cluster: VirtualCluster) -> tuple[BrokerId, BrokerId]:
     """The old leader, whose log has a batch that no other replica has, and the new leader."""
-    old_leader = cluster.leader(ORDERS)
-    (new_leader,) = cluster.sim.brokers.keys() - {old_leader}
-    write(cluster, old_leader, range(PRODUCERS))
+    old_leader_id = cluster.leader(ORDERS)
+    (new_leader_id,) = cluster.sim.brokers.keys() - {old_leader_id}
+    write(cluster, old_leader_id, range(PRODUCERS))
     await asyncio.sleep(10)
-    assert log_of(cluster, new_leader).log_end_offset == PRODUCERS
-    cluster.sim.isolate(old_leader)
-    write(cluster, old_leader, range(PRODUCERS, PRODUCERS + 1))
-    cluster.sim.move_leader(ORDERS, new_leader)
+    assert log_of(cluster, new_leader_id).log_end_offset == PRODUCERS
+    cluster.sim.isolate(old_leader_id)
+    write(cluster, old_leader_id, range(PRODUCERS, PRODUCERS + 1))
+    cluster.sim.move_leader(ORDERS, new_leader_id)
     await asyncio.sleep(1)
-    write(cluster, new_leader, range(PRODUCERS + 1, PRODUCERS + 3))
-    return old_leader, new_leader
+    write(cluster, new_leader_id, range(PRODUCERS + 1, PRODUCERS + 3))
+    return old_leader_id, new_leader_id
 
 
 def assert_equal_logs(cluster: VirtualCluster, *brokers: BrokerId) -> None:
@@ -71,11 +71,11 @@ def assert_equal_logs(cluster: VirtualCluster, *brokers: BrokerId) -> None:
 
 @within(run_cluster, brokers=2, topics=(("orders", 1),))
 async def test_others_come_between_while_it_is_cut_off(cluster: VirtualCluster) -> None:
-    old_leader, new_leader = await parted(cluster)
-    cluster.sim.heal(old_leader)
+    old_leader_id, new_leader_id = await parted(cluster)
+    cluster.sim.heal(old_leader_id)
     await asyncio.sleep(10)
     assert CountedPace.rests >= 2
-    assert_equal_logs(cluster, old_leader, new_leader)
+    assert_equal_logs(cluster, old_leader_id, new_leader_id)
 
 
 @pytest.mark.parametrize(
@@ -90,25 +90,25 @@ def test_a_change_in_its_middle_leaves_it_whole(
 ) -> None:
     @within(run_cluster, brokers=2, topics=(("orders", 1),))
     async def play(cluster: VirtualCluster) -> None:
-        old_leader, new_leader = await parted(cluster)
-        has_changed = asyncio.Event()
+        old_leader_id, new_leader_id = await parted(cluster)
+        changed_event = asyncio.Event()
 
         class ChangingPace(CountedPace):
             async def yield_turn(self) -> None:
-                if not has_changed.is_set():
-                    has_changed.set()
-                    result = change(cluster, old_leader)
+                if not changed_event.is_set():
+                    changed_event.set()
+                    result = change(cluster, old_leader_id)
                     if asyncio.iscoroutine(result):
                         asyncio.get_running_loop().create_task(result)
                 await super().yield_turn()
 
         monkeypatch.setattr(replica_fetcher, "Pace", ChangingPace)
-        cluster.sim.heal(old_leader)
+        cluster.sim.heal(old_leader_id)
         await asyncio.sleep(10)
-        assert has_changed.is_set()
-        if old_leader not in cluster.sim.brokers:
-            await cluster.sim.start_broker(old_leader)
+        assert changed_event.is_set()
+        if old_leader_id not in cluster.sim.brokers:
+            await cluster.sim.start_broker(old_leader_id)
             await asyncio.sleep(30)
-        assert_equal_logs(cluster, old_leader, new_leader)
+        assert_equal_logs(cluster, old_leader_id, new_leader_id)
 
     play()

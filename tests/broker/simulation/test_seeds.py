@@ -122,10 +122,10 @@ class Chaos:
 
 async def chaos(cluster: VirtualCluster) -> Chaos:
     run = Chaos(cluster)
-    disturbing = cluster.env.tasks.spawn(run.disturb(), name="chaos")
+    disturbing_task = cluster.env.tasks.spawn(run.disturb(), name="chaos")
     await asyncio.gather(*(run.work(producer_name) for producer_name in PRODUCERS))
     run.is_over = True
-    await disturbing
+    await disturbing_task
     # What is still open times out, and its markers are written.
     cluster.advance(200_000)
     await asyncio.sleep(200)
@@ -141,17 +141,19 @@ async def chaos(cluster: VirtualCluster) -> Chaos:
     assert wrong_values == {}
     assert set(read) <= set(run.fates)
     for broker in cluster.sim.brokers.values():
-        assert {entry.state.wire_name[:8] for entry in broker.coordinator.entries()} <= {
+        assert {
+            txn_metadata.state.wire_name[:8] for txn_metadata in broker.coordinator.entries()
+        } <= {
             "Complete",
             "Empty",
         }
         for topic_partition, log in broker.replicas.led.items():
-            open_ones = [
+            open_entries = [
                 all_producer
                 for all_producer in log.producers.all_producers()
                 if log.producers.open_transaction_of(all_producer.producer_id) >= 0
             ]
-            assert not open_ones, topic_partition
+            assert not open_entries, topic_partition
     return run
 
 

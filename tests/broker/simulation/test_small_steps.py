@@ -120,12 +120,12 @@ def renamed(value: Any, number: int) -> Any:
     return value
 
 
-def _same(values: test_costs.Values) -> Values:
-    return lambda broker, _: values(broker)
+def _same(values_of: test_costs.Values) -> Values:
+    return lambda broker, _: values_of(broker)
 
 
-def _renamed(values: test_costs.Values) -> Values:
-    return lambda broker, number: renamed(values(broker), number)
+def _renamed(values_of: test_costs.Values) -> Values:
+    return lambda broker, number: renamed(values_of(broker), number)
 
 
 def _grown_transaction(broker: Broker, number: int) -> dict[str, Any]:
@@ -202,14 +202,14 @@ class StepRepetition(msgspec.Struct, frozen=True):
 
 async def _repeat(broker: Broker, step: Step, count: int) -> StepRepetition:
     await _ask(broker, step, range(FEW - COUNTED))
-    with CountedSteps() as at_few:
+    with CountedSteps() as steps_at_few:
         await _ask(broker, step, range(FEW - COUNTED, FEW))
-    repetition = await _measure(broker, step, range(FEW, count), lines_at_few=at_few.total)
+    repetition = await _measure(broker, step, range(FEW, count), lines_at_few=steps_at_few.total)
     if step.name.endswith(RENAMED) and _too_much(step.name, repetition):
         # A table of the whole process (interned strings, caches), which other tests have filled,
         # may have grown meanwhile. That happens once; what a broker keeps comes again.
         repeated_numbers = range(count, 2 * count - FEW)
-        repetition = await _measure(broker, step, repeated_numbers, lines_at_few=at_few.total)
+        repetition = await _measure(broker, step, repeated_numbers, lines_at_few=steps_at_few.total)
     return repetition
 
 
@@ -218,10 +218,10 @@ async def _measure(
 ) -> StepRepetition:
     kept_before = await _kept()
     sent_bytes = await _ask(broker, step, numbers[:-COUNTED])
-    with CountedSteps() as at_many:
+    with CountedSteps() as steps_at_many:
         sent_bytes += await _ask(broker, step, numbers[-COUNTED:])
     kept_bytes = await _kept() - kept_before - TRANSCRIPT_BYTES * len(numbers)
-    return StepRepetition(sent_bytes, kept_bytes, lines_at_few, at_many.total)
+    return StepRepetition(sent_bytes, kept_bytes, lines_at_few, steps_at_many.total)
 
 
 async def _ask(broker: Broker, step: Step, numbers: range) -> int:
@@ -285,7 +285,9 @@ def test_a_small_request_keeps_and_costs_little_however_often_it_comes(
     async def story(cluster: VirtualCluster) -> None:
         repetitions.update(await _play(cluster, STEPS[part::PARTS], count))
 
-    everybody = SecurityOptions(has_authorizer=True, allow_everyone_if_no_acl_found=True)
+    options_for_everybody = SecurityOptions(
+        has_authorizer=True, allow_everyone_if_no_acl_found=True
+    )
     tracemalloc.start()
     try:
         run_cluster(
@@ -293,14 +295,16 @@ def test_a_small_request_keeps_and_costs_little_however_often_it_comes(
             cluster_options=options(
                 brokers=1,
                 topics=(("orders", 1), ("other", 1), ("wide", count)),
-                security=everybody,
+                security=options_for_everybody,
                 client_telemetry_enable=True,
             ),
         )
     finally:
         tracemalloc.stop()
     complaints = [
-        complaint for name, figures in repetitions.items() for complaint in _too_much(name, figures)
+        complaint
+        for name, step_repetition in repetitions.items()
+        for complaint in _too_much(name, step_repetition)
     ]
     assert not complaints, "\n".join(complaints)
 

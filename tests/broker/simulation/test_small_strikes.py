@@ -572,7 +572,7 @@ def _too_much(
 
 def _actions_at(point: FaultPoint) -> list[Action]:
     """What a rule may do at a point; a broker whose start or stop is held can't be restarted."""
-    actions = [action for kind in (*TAKES[point], ClockJump) for action in ACTIONS[kind]]
+    actions = [action for make_kind in (*TAKES[point], ClockJump) for action in ACTIONS[make_kind]]
     return [action for action in actions if not (PLACES[point].is_heavy and _waits(action))]
 
 

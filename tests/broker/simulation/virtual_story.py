@@ -110,7 +110,9 @@ async def two_transactions_and_an_idle_hour(
         read=read,
         stamps=stamps,
         idle_ms=idle_ms,
-        coordinators_apart=all(leaders - {home} for home in coordinators.values()),
+        coordinators_apart=all(
+            leaders - {home_broker_id} for home_broker_id in coordinators.values()
+        ),
         overlapped=all(overlapped),
         states=_states(cluster),
         open_transactions=_open_transactions(cluster),
@@ -136,8 +138,8 @@ async def _transact(
                     partition=partition,
                 )
         opened_events[index].set()
-        for other_transaction in opened_events:
-            await other_transaction.wait()
+        for other_transaction_event in opened_events:
+            await other_transaction_event.wait()
         return _open_transactions(cluster) == PARTITIONS * len(TRANSACTIONS)
 
 
@@ -173,9 +175,9 @@ async def _read(bootstrap: str) -> tuple[dict[int, list[str]], dict[int, list[in
 
 def _states(cluster: VirtualCluster) -> dict[str, str]:
     return {
-        entry.transactional_id: entry.state.wire_name
+        txn_metadata.transactional_id: txn_metadata.state.wire_name
         for broker in cluster.sim.brokers.values()
-        for entry in broker.coordinator.entries()
+        for txn_metadata in broker.coordinator.entries()
     }
 
 
@@ -203,9 +205,9 @@ async def our_own_client(cluster: VirtualCluster) -> str:
         for partition_index in range(PARTITIONS):
             cluster.move(TopicPartition("orders", partition_index))
         cluster.move(cluster.home(TRANSACTIONS[0]))
-        async with await begin_transaction(client, "tx-late") as late_transaction:
+        async with await begin_transaction(client, "tx-late") as late_producer:
             await asyncio.gather(
-                *(late_transaction.send("orders", i, b"late") for i in range(PARTITIONS))
+                *(late_producer.send("orders", i, b"late") for i in range(PARTITIONS))
             )
             cluster.advance(100_000)
             await until_state(client, "tx-late", "CompleteAbort")

@@ -101,15 +101,15 @@ def test_who_does_not_ask_for_crcs_gets_damaged_records(path: Path) -> None:
 # Sparse indexes of a segment.
 
 
-def batches(*stamps: int, base: int = 100) -> list[bytes]:
+def batches(*stamps: int, base_offset: int = 100) -> list[bytes]:
     """Batches of one record, each of at least 100 bytes."""
     return [
         assign(
-            build_batch([Record(key=b"k", value=b"v" * 30)], timestamp_ms=stamp),
-            base_offset=base + stamp_number,
+            build_batch([Record(key=b"k", value=b"v" * 30)], timestamp_ms=timestamp_ms),
+            base_offset=base_offset + stamp_number,
             leader_epoch=0,
         )
-        for stamp_number, stamp in enumerate(stamps)
+        for stamp_number, timestamp_ms in enumerate(stamps)
     ]
 
 
@@ -199,10 +199,10 @@ def test_what_is_read_is_written_the_same(file_bytes: bytes) -> None:
 
 def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
     driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200))
-    driver.txn(0, pid=1)
-    driver.data(0, pid=2, count=3)
-    driver.end(committed=True, pid=3, epoch=4)
-    driver.data(3, pid=2)
+    driver.txn(0, producer_id=1)
+    driver.data(0, producer_id=2, count=3)
+    driver.end(committed=True, producer_id=3, epoch=4)
+    driver.data(3, producer_id=2)
     snapshots = driver.log.producers.snapshots.all_snapshots()
     assert snapshots
     for _, entries in snapshots:
@@ -243,10 +243,14 @@ def test_leader_epochs_are_written_as_kafka_writes_them_and_read_back() -> None:
 
 
 def test_offsets_are_written_by_partition_and_read_back() -> None:
-    offsets = {TopicPartition("b", 1): 7, TopicPartition("a", 10): 3, TopicPartition("a", 2): 0}
-    text = checkpoints.encode_offsets(offsets)
+    offset_by_partition = {
+        TopicPartition("b", 1): 7,
+        TopicPartition("a", 10): 3,
+        TopicPartition("a", 2): 0,
+    }
+    text = checkpoints.encode_offsets(offset_by_partition)
     assert text == "0\n3\na 2 0\na 10 3\nb 1 7\n"
-    assert checkpoints.decode_offsets(text, error_prefix="here") == offsets
+    assert checkpoints.decode_offsets(text, error_prefix="here") == offset_by_partition
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ def filled(count: int = 2) -> LogDriver:
     return driver
 
 
-def broker(parent: Path, node_id: int, *partitions: tuple[str, int], name: str = "") -> Path:
-    path = parent / (name or f"broker-{node_id}")
+def broker(parent_folder: Path, node_id: int, *partitions: tuple[str, int], name: str = "") -> Path:
+    path = parent_folder / (name or f"broker-{node_id}")
     write_disk(
         path, {partition: filled().log for partition in partitions or (ORDERS,)}, node_id=node_id
     )
@@ -53,7 +53,9 @@ def broker(parent: Path, node_id: int, *partitions: tuple[str, int], name: str =
 
 
 def held(disks: Disks) -> list[tuple[int, str]]:
-    return [(node, str(folder.replica.topic_partition)) for node, folder in disks.all_folders()]
+    return [
+        (node_id, str(folder.replica.topic_partition)) for node_id, folder in disks.all_folders()
+    ]
 
 
 def refused(*paths: Path) -> str:
@@ -105,9 +107,12 @@ def test_a_checkpoint_that_was_made_and_not_filled_notes_nothing(tmp_path: Path)
 
 
 def test_a_broker_may_have_several_directories(tmp_path: Path) -> None:
-    first_disk = broker(tmp_path, 1, name="disk-a")
-    second_disk = broker(tmp_path, 1, ("orders", 1), name="disk-b")
-    assert held(find_disks([first_disk, second_disk])) == [(1, "orders-0"), (1, "orders-1")]
+    first_log_directory = broker(tmp_path, 1, name="disk-a")
+    second_log_directory = broker(tmp_path, 1, ("orders", 1), name="disk-b")
+    assert held(find_disks([first_log_directory, second_log_directory])) == [
+        (1, "orders-0"),
+        (1, "orders-1"),
+    ]
 
 
 # What can't be loaded
@@ -129,44 +134,53 @@ def test_damaged_notes_are_refused_by_file(tmp_path: Path) -> None:
 
 
 def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
-    first_disk, second_disk = broker(tmp_path, 1), broker(tmp_path, 2)
-    file_text = (second_disk / "meta.properties").read_text()
-    (second_disk / "meta.properties").write_text(
+    first_log_directory, second_log_directory = broker(tmp_path, 1), broker(tmp_path, 2)
+    file_text = (second_log_directory / "meta.properties").read_text()
+    (second_log_directory / "meta.properties").write_text(
         file_text.replace("cluster.id=abc", "cluster.id=other")
     )
-    complaint = refused(first_disk, second_disk)
-    assert complaint.startswith(f"{second_disk / 'meta.properties'}: cluster.id is 'other'")
-    assert str(first_disk) in complaint
+    complaint = refused(first_log_directory, second_log_directory)
+    assert complaint.startswith(
+        f"{second_log_directory / 'meta.properties'}: cluster.id is 'other'"
+    )
+    assert str(first_log_directory) in complaint
 
 
 def test_two_brokers_of_one_id_are_refused(tmp_path: Path) -> None:
-    first_disk, second_disk = broker(tmp_path, 1, name="a"), broker(tmp_path, 1, name="b")
-    assert refused(first_disk, second_disk).startswith(
-        f"{second_disk / 'orders-0'}: node 1 has that replica in {first_disk}"
+    first_log_directory, second_log_directory = (
+        broker(tmp_path, 1, name="a"),
+        broker(tmp_path, 1, name="b"),
+    )
+    assert refused(first_log_directory, second_log_directory).startswith(
+        f"{second_log_directory / 'orders-0'}: node 1 has that replica in {first_log_directory}"
     )
 
 
 def test_one_directory_twice_is_refused(tmp_path: Path) -> None:
-    disk = broker(tmp_path, 1)
-    assert refused(disk, disk).endswith(f"it is the same directory as {disk}")
+    log_directory = broker(tmp_path, 1)
+    assert refused(log_directory, log_directory).endswith(
+        f"it is the same directory as {log_directory}"
+    )
 
 
 # The metadata log
 
 
 def test_the_copy_that_knows_most_counts(tmp_path: Path) -> None:
-    first_disk, second_disk, third_disk = (broker(tmp_path, number) for number in (1, 2, 3))
+    first_log_directory, second_log_directory, third_log_directory = (
+        broker(tmp_path, number) for number in (1, 2, 3)
+    )
     topic_id = uuid.UUID(int=1)
     records = [topic("orders", topic_id), partition(topic_id)]
-    write_metadata_log(first_disk / FOLDER, [*records, *records], epoch=1)
-    write_metadata_log(second_disk / FOLDER, records, epoch=2)
-    write_metadata_log(third_disk / FOLDER, records[:1], epoch=2)
-    metadata = find_disks([first_disk, second_disk, third_disk]).metadata
+    write_metadata_log(first_log_directory / FOLDER, [*records, *records], epoch=1)
+    write_metadata_log(second_log_directory / FOLDER, records, epoch=2)
+    write_metadata_log(third_log_directory / FOLDER, records[:1], epoch=2)
+    metadata = find_disks([first_log_directory, second_log_directory, third_log_directory]).metadata
     assert metadata is not None
     assert metadata.age == (2, 2)
     assert TopicPartition("__cluster_metadata", 0) not in {
         stored_folder.replica.topic_partition
-        for _, stored_folder in find_disks([first_disk]).all_folders()
+        for _, stored_folder in find_disks([first_log_directory]).all_folders()
     }
 
 
@@ -177,10 +191,10 @@ def test_a_metadata_log_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_mere_controller_is_no_broker(tmp_path: Path) -> None:
-    disk = broker(tmp_path, 1)
+    log_directory = broker(tmp_path, 1)
     write_disk(tmp_path / "controller", {}, node_id=100)
     write_metadata_log(tmp_path / "controller" / FOLDER, [register_broker(1), register_broker(7)])
-    disks = find_disks([disk, tmp_path / "controller"])
+    disks = find_disks([log_directory, tmp_path / "controller"])
     assert list(disks.folders) == [1]
     assert disks.metadata is not None
     write_disk(tmp_path / "empty", {}, node_id=7)
@@ -233,8 +247,8 @@ def test_each_replica_has_a_folder() -> None:
     driver = LogDriver()
     replica = ReplicaCut.of_log(driver.log, topic_id=uuid.UUID(int=9))
     files = run_to_end(log_dir_files_in_steps([replica], META, broker_epoch=0))
-    folder = f"{driver.log.topic_partition.topic}-{driver.log.topic_partition.partition}"
-    assert f"{folder}/{0:020d}.log" in {file.path for file in files}
+    folder_path = f"{driver.log.topic_partition.topic}-{driver.log.topic_partition.partition}"
+    assert f"{folder_path}/{0:020d}.log" in {file.path for file in files}
 
 
 def test_offsets_are_noted_of_every_replica() -> None:
@@ -306,9 +320,9 @@ def test_all_that_a_log_has_is_in_its_folder(tmp_path: Path, log: PartitionLog) 
 
     state = log.snapshot()
     aborted = [
-        entry
+        aborted_txn
         for _, path in Suffix.TXN_INDEX.files_in(directory)
-        for entry in txn_index.decode(path.read_bytes(), error_prefix=path.name)
+        for aborted_txn in txn_index.decode(path.read_bytes(), error_prefix=path.name)
     ]
     assert tuple(aborted) == state.aborted
     epochs = (directory / "leader-epoch-checkpoint").read_text()
@@ -400,10 +414,10 @@ def test_a_named_pipe_does_not_keep_anybody_waiting(tmp_path: Path) -> None:
 
 
 def test_a_folder_a_link_to_itself_and_nothing_have_their_reasons(tmp_path: Path) -> None:
-    link = tmp_path / "link"
-    link.symlink_to("link")
+    link_path = tmp_path / "link"
+    link_path.symlink_to("link")
     assert RegularFile(tmp_path).why_unreadable() == "a folder, not a file"
-    assert RegularFile(link).why_unreadable() == "Too many levels of symbolic links"
+    assert RegularFile(link_path).why_unreadable() == "Too many levels of symbolic links"
     assert RegularFile(tmp_path / "nothing").why_unreadable() == "No such file or directory"
 
 

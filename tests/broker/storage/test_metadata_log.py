@@ -190,10 +190,10 @@ def test_brokers_that_were_unregistered_are_none(tmp_path: Path) -> None:
 def test_a_change_of_a_partition_leaves_what_it_does_not_name(tmp_path: Path) -> None:
     change = schema.PartitionChangeRecord(partition_id=0, topic_id=ORDERS)
     start = (topic("t", ORDERS), partition(ORDERS, replicas=(1, 2, 3), epoch=4, elr=(3,)))
-    partition_before = only_partition(told(tmp_path, *start))
-    assert (partition_before.elr, partition_before.leader_epoch) == ((3,), 4)
-    unchanged = only_partition(told(tmp_path, *start, encode_value(5, change)))
-    assert unchanged == msgspec.structs.replace(partition_before, partition_epoch=5)
+    image_before = only_partition(told(tmp_path, *start))
+    assert (image_before.elr, image_before.leader_epoch) == ((3,), 4)
+    unchanged_image = only_partition(told(tmp_path, *start, encode_value(5, change)))
+    assert unchanged_image == msgspec.structs.replace(image_before, partition_epoch=5)
     full_change = schema.PartitionChangeRecord(
         partition_id=0,
         topic_id=ORDERS,
@@ -280,7 +280,7 @@ def test_an_end_without_a_beginning_ends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record_value", "problem"),
+    ("record_value", "problem_text"),
     [
         (b"\x00\x02\x00", "frame version 0"),
         (b"\x01\x03\x09", "a PartitionRecordV0 of version 9, known up to 2"),
@@ -290,10 +290,10 @@ def test_an_end_without_a_beginning_ends_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_record_that_makes_no_sense_names_its_file(
-    tmp_path: Path, record_value: bytes, problem: str
+    tmp_path: Path, record_value: bytes, problem_text: str
 ) -> None:
     path = write_metadata_log(tmp_path, [feature("a", 1), record_value])
-    with pytest.raises(CorruptLogRecordError, match=problem) as error_info:
+    with pytest.raises(CorruptLogRecordError, match=problem_text) as error_info:
         read_metadata(tmp_path)
     assert str(error_info.value).startswith(f"{path}, offset 1: ")
 
@@ -391,14 +391,14 @@ def written(directory: Path, image_written: ClusterImage) -> Path:
 
 
 def test_it_says_all_that_the_image_says(tmp_path: Path) -> None:
-    was = image()
-    stored_metadata = read_metadata(written(tmp_path, was))
-    assert stored_metadata.image.topics == was.topics
-    assert stored_metadata.image.topic_names == was.topic_names
+    image_before = image()
+    stored_metadata = read_metadata(written(tmp_path, image_before))
+    assert stored_metadata.image.topics == image_before.topics
+    assert stored_metadata.image.topic_names == image_before.topic_names
     assert stored_metadata.image.features == {"transaction.version": 2, "metadata.version": 30}
-    assert stored_metadata.image.broker_configs == was.broker_configs
-    assert stored_metadata.image.group_configs == was.group_configs
-    assert stored_metadata.image.client_metrics == was.client_metrics
+    assert stored_metadata.image.broker_configs == image_before.broker_configs
+    assert stored_metadata.image.group_configs == image_before.group_configs
+    assert stored_metadata.image.client_metrics == image_before.client_metrics
     assert (stored_metadata.image.offset, stored_metadata.next_producer_id) == (701, 4_000)
     assert stored_metadata.broker_ids == {1, 2}
 
@@ -406,13 +406,15 @@ def test_it_says_all_that_the_image_says(tmp_path: Path) -> None:
 def test_the_level_that_is_needed_to_read_the_rest_comes_first(tmp_path: Path) -> None:
     (path,) = written(tmp_path, image()).glob("*.checkpoint")
     assert path.name == "00000000000000000701-0000000001.checkpoint"
-    header, first_batch, footer = list(read_log_file(path, on_torn=print))
+    header, first_batch, footer_batch = list(read_log_file(path, on_torn=print))
     assert b"metadata.version" in first_batch.batch_bytes[:100]
-    kinds = [read_control_record(control_batch.batch_bytes) for control_batch in (header, footer)]
-    assert [kind and kind.type for kind in kinds] == [3, 4]
-    assert [stored_batch.header.base_offset for stored_batch in (header, first_batch, footer)] == [
-        *(0, 1, footer.header.base_offset)
+    kinds = [
+        read_control_record(control_batch.batch_bytes) for control_batch in (header, footer_batch)
     ]
+    assert [control_record and control_record.type for control_record in kinds] == [3, 4]
+    assert [
+        stored_batch.header.base_offset for stored_batch in (header, first_batch, footer_batch)
+    ] == [*(0, 1, footer_batch.header.base_offset)]
 
 
 @pytest.mark.costly

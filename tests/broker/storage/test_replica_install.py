@@ -51,12 +51,13 @@ def target(tmp_path: Path) -> Path:
     return path
 
 
-def installed(driver: LogDriver, target: Path) -> InstalledReplica:
-    source = target.parent / "ours"
-    write_disk(source, {("orders", 0): driver.log}, topic_ids={"orders": OURS})
+def installed(driver: LogDriver, target_path: Path) -> InstalledReplica:
+    source_path = target_path.parent / "ours"
+    write_disk(source_path, {("orders", 0): driver.log}, topic_ids={"orders": OURS})
     folders_told: list[object] = []
     (installed_replica,) = install(
-        {source: InstallTarget.find_in([target], ["orders"])}, on_folder=folders_told.append
+        {source_path: InstallTarget.find_in([target_path], ["orders"])},
+        on_folder=folders_told.append,
     )
     assert len(folders_told) == 1
     return installed_replica
@@ -64,22 +65,29 @@ def installed(driver: LogDriver, target: Path) -> InstalledReplica:
 
 def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path) -> None:
     installed_replica = installed(driver, target)
-    ((_, orders), (_, other_replica)) = find_disks([target]).all_folders()
-    assert orders.topic_id == THEIRS
-    assert orders.high_watermark == orders.checkpointed.recovery_point == driver.log.log_end_offset
-    assert (other_replica.high_watermark, other_replica.checkpointed.recovery_point) == (1, 1)
+    ((_, orders_folder), (_, other_replica_folder)) = find_disks([target]).all_folders()
+    assert orders_folder.topic_id == THEIRS
+    assert (
+        orders_folder.high_watermark
+        == orders_folder.checkpointed.recovery_point
+        == driver.log.log_end_offset
+    )
+    assert (
+        other_replica_folder.high_watermark,
+        other_replica_folder.checkpointed.recovery_point,
+    ) == (1, 1)
     assert installed_replica.directory == str(target / "orders-0")
     assert (installed_replica.end_offset, installed_replica.bytes) == (
         driver.log.log_end_offset,
         driver.log.local.segments.size_bytes,
     )
     assert installed_replica.files == sum(1 for _ in (target / "orders-0").iterdir())
-    for clean in (True, False):
+    for is_clean in (True, False):
         loaded_replica = load_replica(
-            orders.replica,
+            orders_folder.replica,
             config=LogConfig(rules=LATEST_RULES),
-            checkpointed_offsets=orders.checkpointed,
-            was_clean=clean,
+            checkpointed_offsets=orders_folder.checkpointed,
+            was_clean=is_clean,
             now_ms=NOW,
         )
         assert loaded_replica.losses == ()
@@ -127,8 +135,11 @@ def test_a_log_whose_beginning_was_deleted_comes_with_its_start(
     driver.log.local.cleaned_until = 1
     (target / "log-start-offset-checkpoint").unlink()
     installed(driver, target)
-    ((_, orders), _) = find_disks([target]).all_folders()
-    assert (orders.checkpointed.log_start_offset, orders.checkpointed.cleaned_until) == (3, 1)
+    ((_, orders_folder), _) = find_disks([target]).all_folders()
+    assert (
+        orders_folder.checkpointed.log_start_offset,
+        orders_folder.checkpointed.cleaned_until,
+    ) == (3, 1)
     assert (target / "orders-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n0 3\n"
 
 

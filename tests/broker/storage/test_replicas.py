@@ -39,7 +39,7 @@ def folder(tmp_path: Path, driver: LogDriver) -> Path:
 def load(
     folder: Path, *, is_clean: bool = False, noted_offsets: CheckpointedOffsets | None = None
 ) -> LoadedReplica:
-    bytes_before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
+    bytes_before_by_path = {path: path.read_bytes() for path in sorted(folder.iterdir())}
     loaded_replica = load_replica(
         names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=folder),
         config=CONFIG,
@@ -48,7 +48,7 @@ def load(
         now_ms=NOW,
     )
     loaded_replica.log.check_invariants()
-    assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == bytes_before
+    assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == bytes_before_by_path
     return loaded_replica
 
 
@@ -113,11 +113,11 @@ def test_what_lies_below_the_recovery_point_is_not_looked_at(
     file_bytes[-1] ^= 0xFF
     first_file.write_bytes(file_bytes)
     second_base_offset = names.Suffix.LOG.files_in(folder)[1][0]
-    for noted_offsets, clean in (
+    for noted_offsets, is_clean in (
         (CheckpointedOffsets(recovery_point=second_base_offset), False),
         (CheckpointedOffsets(), True),
     ):
-        loaded_replica = load(folder, noted_offsets=noted_offsets, is_clean=clean)
+        loaded_replica = load(folder, noted_offsets=noted_offsets, is_clean=is_clean)
         assert loaded_replica.log.log_end_offset == driver.log.log_end_offset
         assert loaded_replica.losses == ()
     assert load(

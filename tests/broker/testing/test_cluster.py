@@ -43,11 +43,11 @@ async def test_a_fault_is_armed_struck_waited_for_and_released(kafka: AsyncSimul
     assert await kafka.faults.never_struck() == ("fault-1",)
     async with client(kafka) as cluster, await begin_transaction(cluster, "app") as producer:
         await producer.send("orders", 0, b"one")
-        committing = kafka.rebuilt.environment.tasks.spawn(producer.commit(), name="commit")
+        committing_task = kafka.rebuilt.environment.tasks.spawn(producer.commit(), name="commit")
         await fault.wait_until_struck()
         assert (fault.matched, fault.struck, fault.held) == (1, 1, 1)
         assert await fault.release() == 1
-        await committing
+        await committing_task
         await fault.disarm()
     assert await kafka.faults.never_struck() == ()
     (state,) = await kafka.faults.states()
@@ -110,18 +110,18 @@ async def test_two_rules_of_one_name_are_refused(kafka: AsyncSimulatedKafka) -> 
 
 @within(run_virtual, faults_may_miss=True)
 async def test_the_cluster_itself_is_struck(kafka: AsyncSimulatedKafka) -> None:
-    crash = await kafka.faults.arm(point="now", action={"do": "crash", "broker": 1})
-    await crash.wait_until_struck()
+    crash_fault = await kafka.faults.arm(point="now", action={"do": "crash", "broker": 1})
+    await crash_fault.wait_until_struck()
     assert (await kafka.brokers.states())[1] == "down"
-    impossible_rule = await kafka.faults.arm(
+    impossible_fault = await kafka.faults.arm(
         point="now", action={"do": "move-leader", "topic": "nowhere", "partition": 0, "to": 2}
     )
     with pytest.raises(LookupError, match="nowhere"):
-        await impossible_rule.wait_until_struck()
-    assert impossible_rule.failure is not None
-    assert await kafka.faults.never_struck() == (impossible_rule.id,)
+        await impossible_fault.wait_until_struck()
+    assert impossible_fault.failure is not None
+    assert await kafka.faults.never_struck() == (impossible_fault.id,)
     *_, state = await kafka.faults.states()
-    assert state.failure == impossible_rule.failure
+    assert state.failure == impossible_fault.failure
 
 
 RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, api="Produce", action=Hold())
@@ -350,17 +350,17 @@ def test_what_hangs_is_found_and_repaired() -> None:
             fault = await kafka.faults.arm(
                 point="client.request", api="Produce", transactional_id="app", action="hold"
             )
-            late_send = producer.send("orders", 0, b"late")
+            late_send_future = producer.send("orders", 0, b"late")
             await fault.wait_until_struck()
             with pytest.raises(Exception, match="orders"):
-                await late_send
+                await late_send_future
             await producer.abort()
             await fault.release()
             await fault.disarm()
             await producer.close()
         await kafka.transactions.wait_for_state("app", "CompleteAbort", "Empty")
-        (finding,) = await kafka.transactions.hanging()
-        assert "without this partition" in finding.reason
+        (judged_transaction,) = await kafka.transactions.hanging()
+        assert "without this partition" in judged_transaction.reason
         with pytest.raises(AssertionError, match="1 transaction hangs"):
             await kafka.assert_no_hanging_transactions()
         (repair,) = await kafka.transactions.repair()
@@ -465,11 +465,11 @@ async def test_brokers_stop_die_are_cut_off_and_come_back(kafka: AsyncSimulatedK
 
 @within(run_virtual, topics=["orders"])
 async def test_leaders_move(kafka: AsyncSimulatedKafka) -> None:
-    first_leader = await kafka.leaders.of("orders")
-    second_leader = await kafka.leaders.move("orders")
-    assert second_leader != first_leader
-    assert await kafka.leaders.of("orders") == second_leader
-    assert await kafka.leaders.move("orders", to=first_leader) == first_leader
+    first_leader_id = await kafka.leaders.of("orders")
+    second_leader_id = await kafka.leaders.move("orders")
+    assert second_leader_id != first_leader_id
+    assert await kafka.leaders.of("orders") == second_leader_id
+    assert await kafka.leaders.move("orders", to=first_leader_id) == first_leader_id
     assert await kafka.leaders.coordinator_of("app") in (1, 2, 3)
     with pytest.raises(ConfigError, match="no partition orders-7"):
         await kafka.leaders.of("orders", 7)
@@ -608,9 +608,9 @@ async def test_topics_are_compared_by_what_readers_see(kafka: AsyncSimulatedKafk
     await kafka.assert_exactly_once(["A", b"B"], "output")
     await kafka.assert_exactly_once("input", "output", derive=lambda value: [value.upper()])
     await write_committed(kafka, "output", "B", "C")
-    with pytest.raises(AssertionError) as refusal:
+    with pytest.raises(AssertionError) as error_info:
         await kafka.assert_exactly_once("input", "output", derive=bytes.upper)
-    assert str(refusal.value).splitlines() == [
+    assert str(error_info.value).splitlines() == [
         "not exactly once, from input to output:",
         "more than once: 1 record",
         "  'B' (written there in a transaction that is aborted)",

@@ -60,7 +60,7 @@ def test_arguments_of_the_container_are_handed_on() -> None:
 def test_properties_are_spelled_as_in_the_image_of_kafka() -> None:
     assert property_name("KAFKA_TRANSACTION_MAX_TIMEOUT_MS") == "transaction.max.timeout.ms"
     assert property_name("KAFKA_A__B_C___D") == "a_b.c-d"
-    start = command_of_environment(
+    container_command = command_of_environment(
         {
             "KAFKA_TRANSACTION_MAX_TIMEOUT_MS": "60000",
             "KAFKA_CLUSTER_NAME": "a\\b\nc ü €",
@@ -68,17 +68,17 @@ def test_properties_are_spelled_as_in_the_image_of_kafka() -> None:
             "OTHER": "x",
         }
     )
-    assert start.properties == (
+    assert container_command.properties == (
         "cluster.name=a\\\\b\\nc ü \\u20ac\ntransaction.max.timeout.ms=60000\n"
     )
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    start = command_of_environment(
+    container_command = command_of_environment(
         {"KAFKA_TRANSACTION_MAX_TIMEOUT_MS": "60000", "KAFKA_LOG_DIRS": " \U0001f600"}
     )
     file = tmp_path / "server.properties"
-    file.write_text(start.properties, "latin-1")
+    file.write_text(container_command.properties, "latin-1")
     assert load(file).settings.transaction_max_timeout_ms == 60_000
 
 
@@ -89,7 +89,7 @@ def test_listeners_say_where_to_listen_unless_told_otherwise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("advertised", "listeners"),
+    ("advertised", "listeners_text"),
     [
         ("IN://kafka:29092, OUT://localhost:9093", "IN://0.0.0.0:29092,OUT://0.0.0.0:9093"),
         ("IN://[::1]:29092", "IN://0.0.0.0:29092"),
@@ -98,14 +98,14 @@ def test_listeners_say_where_to_listen_unless_told_otherwise() -> None:
     ],
 )
 def test_advertised_listeners_without_others_are_bound_everywhere(
-    advertised: str, listeners: str | None
+    advertised: str, listeners_text: str | None
 ) -> None:
-    start = command_of_environment({"KAFKA_ADVERTISED_LISTENERS": advertised})
-    assert f"advertised.listeners={advertised}\n" in start.properties
-    assert (f"listeners={listeners}\n" in start.properties.splitlines(keepends=True)) == bool(
-        listeners
-    )
-    assert len(start.remarks) == bool(listeners)
+    container_command = command_of_environment({"KAFKA_ADVERTISED_LISTENERS": advertised})
+    assert f"advertised.listeners={advertised}\n" in container_command.properties
+    assert (
+        f"listeners={listeners_text}\n" in container_command.properties.splitlines(keepends=True)
+    ) == bool(listeners_text)
+    assert len(container_command.remarks) == bool(listeners_text)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_advertised_listeners_without_others_are_bound_everywhere(
     ],
 )
 def test_what_is_unknown_or_wrong_is_refused(environment: dict[str, str], complaint: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         command_of_environment(environment)
-    assert complaint in str(refusal.value)
+    assert complaint in str(error_info.value)
 
 
 def test_what_kubernetes_says_of_a_service_of_that_name_is_not_meant_for_us() -> None:
@@ -152,12 +152,12 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_a_file_and_variables_become_one_file(
     executed: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    mounted = tmp_path / "mounted.properties"
-    mounted.write_text("log.roll.ms=5")
+    mounted_path = tmp_path / "mounted.properties"
+    mounted_path.write_text("log.roll.ms=5")
     monkeypatch.setattr(
         container.os,
         "environ",
-        {"TXNSIM_CONFIG": str(mounted), "KAFKA_TRANSACTION_MAX_TIMEOUT_MS": "60000"},
+        {"TXNSIM_CONFIG": str(mounted_path), "KAFKA_TRANSACTION_MAX_TIMEOUT_MS": "60000"},
     )
     main()
     (command,) = executed
@@ -203,5 +203,5 @@ def test_health_without_a_control_port_can_not_be_told(
 
 
 def test_a_token_is_handed_on_by_the_environment_and_by_no_argument() -> None:
-    start = command_of_environment({"TXNSIM_TOKEN": "a-secret-of-the-environment"})
-    assert start == command_of_environment({})
+    container_command = command_of_environment({"TXNSIM_TOKEN": "a-secret-of-the-environment"})
+    assert container_command == command_of_environment({})

@@ -117,10 +117,10 @@ def test_the_start_script_of_the_testcontainers_helper_starts_it(tmp_path: Path)
     java = source(
         "helpers/testcontainers-java/src/main/java/io/txnsim/testcontainers/TxnsimContainer.java"
     )
-    starter = tmp_path / "txnsim-start.sh"
+    starter_file = tmp_path / "txnsim-start.sh"
     java_words = re.search(r'"(while \[ ! -f )" \+ STARTER \+ "(.*?)" \+ STARTER\)', java)
     assert java_words
-    wait = f"{java_words[1]}{starter}{java_words[2]}{starter}"
+    wait_text = f"{java_words[1]}{starter_file}{java_words[2]}{starter_file}"
     (exec_line,) = re.findall(r'"(exec python .*?)\\n"', java)
     partial_file = tmp_path / "partial"
     partial_file.write_text(
@@ -133,7 +133,7 @@ def test_the_start_script_of_the_testcontainers_helper_starts_it(tmp_path: Path)
         "TXNSIM_BROKERS": "1",
     }
     # The script comes while the container waits for it.
-    late_command = ("sh", "-c", f"(sleep 0.2; mv {partial_file} {starter}) & {wait}")
+    late_command = ("sh", "-c", f"(sleep 0.2; mv {partial_file} {starter_file}) & {wait_text}")
     with running(tmp_path, variables, *late_command) as (facts, process):
         assert facts["bootstrap"] == "docker.test:32768"
         assert facts["pid"] == process.pid

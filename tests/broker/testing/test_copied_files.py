@@ -139,10 +139,10 @@ def of_variables(
     variables: Mapping[str, str], directory: Path
 ) -> tuple[ContainerCommand, Configuration]:
     """The command and configuration with which the container starts."""
-    start = command_of_environment(variables)
+    container_command = command_of_environment(variables)
     file = directory / "server.properties"
-    file.write_text(start.properties, "latin-1")
-    return start, load(file)
+    file.write_text(container_command.properties, "latin-1")
+    return container_command, load(file)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -162,14 +162,14 @@ def test_a_copied_file_starts_one_broker_and_says_what_has_no_effect(
 
 
 def test_what_is_advertised_says_where_to_listen_where_nothing_else_does(tmp_path: Path) -> None:
-    start, options = of_variables(TWO_LISTENERS, tmp_path)
+    container_command, options = of_variables(TWO_LISTENERS, tmp_path)
     assert (options.host, options.port, options.advertised_host) == ("0.0.0.0", 29092, "broker")
     assert options.security is not None
     assert [(listener.name, listener.port) for listener in options.security.listeners] == [
         ("PLAINTEXT_HOST", 9092)
     ]
-    assert "KAFKA_LISTENERS is not set" in start.remarks[0]
-    assert "PLAINTEXT://0.0.0.0:29092,PLAINTEXT_HOST://0.0.0.0:9092" in start.remarks[0]
+    assert "KAFKA_LISTENERS is not set" in container_command.remarks[0]
+    assert "PLAINTEXT://0.0.0.0:29092,PLAINTEXT_HOST://0.0.0.0:9092" in container_command.remarks[0]
     variables = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9092"}
     assert command_of_environment(variables).remarks == ()
     with_file = {**TWO_LISTENERS, "TXNSIM_CONFIG": "server.properties"}
@@ -177,9 +177,11 @@ def test_what_is_advertised_says_where_to_listen_where_nothing_else_does(tmp_pat
 
 
 def test_bitnamis_prefix_is_obeyed_with_a_sentence_and_ours_wins(tmp_path: Path) -> None:
-    start, options = of_variables({**BITNAMI, "KAFKA_NODE_ID": "7"}, tmp_path)
-    assert start.remarks[0].startswith("KAFKA_CFG_ is the prefix of Bitnami's image, and taken for")
-    assert "; write KAFKA_ADVERTISED_LISTENERS, KAFKA_AUTO_CREATE" in start.remarks[0]
+    container_command, options = of_variables({**BITNAMI, "KAFKA_NODE_ID": "7"}, tmp_path)
+    assert container_command.remarks[0].startswith(
+        "KAFKA_CFG_ is the prefix of Bitnami's image, and taken for"
+    )
+    assert "; write KAFKA_ADVERTISED_LISTENERS, KAFKA_AUTO_CREATE" in container_command.remarks[0]
     assert options.settings.auto_create_topics_enable is False
     assert options.first_broker_id == 7
 
@@ -222,6 +224,6 @@ def test_one_broker_tells_clients_the_port_that_is_advertised(tmp_path: Path) ->
     _, options = of_variables(variables, tmp_path)
     assert (options.port, options.advertised_port) == (9092, 19092)
     assert options.security is not None
-    (external,) = options.security.listeners
-    assert (external.port, external.advertised_port) == (9094, 9092)
+    (external_listener,) = options.security.listeners
+    assert (external_listener.port, external_listener.advertised_port) == (9094, 9092)
     assert not any("real port" in warning for warning in options.warnings)

@@ -23,8 +23,8 @@ class InClusterLoop:
 
 
 class Twin:
-    def __init__(self, asynchronous: InClusterLoop) -> None:
-        self.asynchronous = asynchronous
+    def __init__(self, in_loop: InClusterLoop) -> None:
+        self.asynchronous = in_loop
 
     thread = blocking(InClusterLoop.thread)
 
@@ -62,21 +62,21 @@ async def test_blocking_in_the_cluster_s_own_loop_is_refused_instead_of_waiting_
 
 
 async def test_who_stops_waiting_cancels_the_work(loop_thread: LoopThread) -> None:
-    begin_event, cancelled = threading.Event(), threading.Event()
+    begin_event, cancelled_event = threading.Event(), threading.Event()
 
     async def endless() -> None:
         begin_event.set()
         try:
             await asyncio.Event().wait()
         finally:
-            cancelled.set()
+            cancelled_event.set()
 
     wait_task = asyncio.ensure_future(  # noqa: TID251 - the test itself owns it
         loop_thread.cluster_loop.run(endless())
     )
     await asyncio.to_thread(begin_event.wait, 10)
     wait_task.cancel()
-    assert await asyncio.to_thread(cancelled.wait, 10)
+    assert await asyncio.to_thread(cancelled_event.wait, 10)
 
 
 def test_a_twin_has_the_name_and_the_words_of_its_model() -> None:

@@ -191,12 +191,12 @@ def item(*markers: pytest.MarkDecorator) -> Any:
 def test_the_closest_marker_wins_over_outer_ones_and_these_over_ini_options() -> None:
     guard = ClusterGuard({"txnsim_brokers": "5", "txnsim_trace": "off", "txnsim_topics": []})
     mark = pytest.mark.txnsim
-    wanted_cluster = guard.options_for(
+    wanted_options = guard.options_for(
         item(mark(topics=["near"]), mark(topics=["far"], trace="full", faults_may_miss=True))
     )
-    assert (wanted_cluster.cluster.brokers, wanted_cluster.cluster.trace) == (5, "full")
-    assert dict(wanted_cluster.cluster.topics) == {"near": 1}
-    assert wanted_cluster.faults_may_miss
+    assert (wanted_options.cluster.brokers, wanted_options.cluster.trace) == (5, "full")
+    assert dict(wanted_options.cluster.topics) == {"near": 1}
+    assert wanted_options.faults_may_miss
     assert not guard.options_for(item()).faults_may_miss
 
 
@@ -323,9 +323,9 @@ def test_a_setting_without_effect_is_warned_about() -> None:
 
 def test_the_level_of_the_trace_is_one_of_three() -> None:
     assert options_from_keywords(trace="full").trace_level is TraceLevel.FULL
-    with pytest.raises(ConfigError, match="trace: no value 'loud'; there are: ") as refusal:
+    with pytest.raises(ConfigError, match="trace: no value 'loud'; there are: ") as error_info:
         options_from_keywords(trace="loud", brokers="three")
-    assert "brokers: expected a whole number, found 'three'" in str(refusal.value)
+    assert "brokers: expected a whole number, found 'three'" in str(error_info.value)
 
 
 # A cluster that is taken down and built anew.
@@ -411,17 +411,17 @@ def test_pytest_finds_it_by_its_entry_point(pytestconfig) -> None:
 def test_modules_are_imported_as_pip_has_compiled_them(
     pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rewriting = pytestconfig.pluginmanager.rewrite_hook
+    rewrite_hook = pytestconfig.pluginmanager.rewrite_hook
     finders_before = list(sys.meta_path)
-    assert rewriting in finders_before
+    assert rewrite_hook in finders_before
     with plugin._without_rewriting(pytestconfig):
-        assert sys.meta_path == [finder for finder in finders_before if finder is not rewriting]
+        assert sys.meta_path == [finder for finder in finders_before if finder is not rewrite_hook]
     assert sys.meta_path == finders_before
     monkeypatch.setattr(
-        sys, "meta_path", [finder for finder in finders_before if finder is not rewriting]
+        sys, "meta_path", [finder for finder in finders_before if finder is not rewrite_hook]
     )
     with plugin._without_rewriting(pytestconfig):  # --assert=plain
-        assert rewriting not in sys.meta_path
+        assert rewrite_hook not in sys.meta_path
 
 
 # The trace by the asynchronous API.

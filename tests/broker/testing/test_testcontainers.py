@@ -91,7 +91,7 @@ def test_python_a_container_waits_for_its_script(container_class: Any, engine: E
 def test_python_settings_are_spelled_as_in_the_image_of_kafka(container_class: Any) -> None:
     from txnsim.testing.testcontainers import variable_of
 
-    assert [variable_of(setting) for setting in ("a.b", "a_b", "a-b.c")] == [
+    assert [variable_of(setting_text) for setting_text in ("a.b", "a_b", "a-b.c")] == [
         "KAFKA_A_B",
         "KAFKA_A__B",
         "KAFKA_A___B_C",
@@ -192,14 +192,14 @@ def test_node(engine: Engine) -> None:
 
 
 def test_java(engine: Engine) -> None:
-    build = CACHE / "testcontainers-java"
-    pom = HELPERS / "testcontainers-java" / "pom.xml"
+    build_directory = CACHE / "testcontainers-java"
+    pom_file = HELPERS / "testcontainers-java" / "pom.xml"
     with hold_lock(CACHE / "testcontainers-java.lock"):
-        shutil.rmtree(build, ignore_errors=True)
-        build.mkdir(parents=True)
-        arguments = ("-q", "-B", "-f", str(pom), f"-Dtxnsim.build={build}", "test")
-        run([tool("mvn"), *arguments], build, engine)
-        assert count_passed(build / "surefire-reports") >= 12
+        shutil.rmtree(build_directory, ignore_errors=True)
+        build_directory.mkdir(parents=True)
+        arguments = ("-q", "-B", "-f", str(pom_file), f"-Dtxnsim.build={build_directory}", "test")
+        run([tool("mvn"), *arguments], build_directory, engine)
+        assert count_passed(build_directory / "surefire-reports") >= 12
 
 
 @pytest.fixture(scope="module")
@@ -231,10 +231,10 @@ def test_rust_a_fault_that_never_struck_is_an_error_at_the_end(rust: Path, engin
 
 @contextmanager
 def serving(
-    program: Path, engine: Engine
+    program_file: Path, engine: Engine
 ) -> Iterator[tuple[subprocess.Popen[str], tuple[str, str, str]]]:
     with subprocess.Popen(
-        [program],
+        [program_file],
         env={**os.environ, **engine.variables()},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -272,8 +272,10 @@ def run(command: Sequence[str], directory: Path, engine: Engine) -> str:
     return process.stdout
 
 
-def count_passed(reports: Path) -> int:
-    suites = [ElementTree.parse(file).getroot() for file in sorted(reports.glob("TEST-*.xml"))]
+def count_passed(reports_folder: Path) -> int:
+    suites = [
+        ElementTree.parse(file).getroot() for file in sorted(reports_folder.glob("TEST-*.xml"))
+    ]
     for suite in suites:
         assert (suite.get("failures"), suite.get("errors"), suite.get("skipped")) == (*("0",) * 3,)
     return sum(int(suite.get("tests", "0")) for suite in suites)

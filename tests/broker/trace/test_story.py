@@ -23,10 +23,10 @@ class Script:
         self.events: list[Event] = []
 
     def add(
-        self, node: int, kind: str, *parents: int, tx: str = "app/7:0", data: object = None
+        self, node_id: int, kind: str, *parents: int, tx: str = "app/7:0", data: object = None
     ) -> int:
         index = len(self.events)
-        self.events.append(Event(index, index * 1000, node, index, parents, kind, tx, data))
+        self.events.append(Event(index, index * 1000, node_id, index, parents, kind, tx, data))
         return index
 
     @property
@@ -64,7 +64,7 @@ def test_the_storys_own_sentences_are_told_and_others_have_time_and_place() -> N
 
 
 @pytest.mark.parametrize(
-    ("node", "name"),
+    ("node_name", "name"),
     [
         ("broker/3/txn/1", "coordinator (broker 3)"),
         ("broker/1/log/t-0", "t-0 (broker 1)"),
@@ -74,8 +74,8 @@ def test_the_storys_own_sentences_are_told_and_others_have_time_and_place() -> N
         ("broker/1/group/3", "broker/1/group/3"),
     ],
 )
-def test_places_have_the_names_that_people_use(node: str, name: str) -> None:
-    assert node_label(node) == name
+def test_places_have_the_names_that_people_use(node_name: str, name: str) -> None:
+    assert node_label(node_name) == name
 
 
 def test_a_state_on_the_way_is_told_only_where_the_way_ends_there() -> None:
@@ -155,8 +155,11 @@ def test_what_a_release_has_brought_about_is_told_as_such(
     release = script.add(FAULT, "fault.release", data={"rule": "late"})
     ask_event = script.add(BROKER, "verify.ask", release)
     script.add(LOG, kind, ask_event, data=data)
-    identity = "batch (producer 7, epoch 0)"
-    assert script.texts == [text.format(f"a {identity}"), text.format(f"the released {identity}")]
+    identity_text = "batch (producer 7, epoch 0)"
+    assert script.texts == [
+        text.format(f"a {identity_text}"),
+        text.format(f"the released {identity_text}"),
+    ]
 
 
 def test_attempts_that_fare_alike_are_told_once() -> None:
@@ -212,10 +215,10 @@ TRAILER = b'{"k":"end","events":5,"hash":"sha256:0","verdict":"healthy"}'
 def test_a_file_is_header_events_trailer(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\n".join((HEADER, EVENT, TRAILER, b"")))
-    run = Recording.read(path)
-    assert (run.nodes, run.level) == (("broker/1",), "brief")
-    assert [event.i for event in run.events] == [4]
-    assert run.trailer["verdict"] == "healthy"
+    recording = Recording.read(path)
+    assert (recording.nodes, recording.level) == (("broker/1",), "brief")
+    assert [event.i for event in recording.events] == [4]
+    assert recording.trailer["verdict"] == "healthy"
 
 
 def test_a_file_of_schema_1_is_read() -> None:
@@ -232,9 +235,9 @@ def test_a_file_of_schema_1_is_read() -> None:
     written_event = (
         b'{"i":1,"t":9,"n":1,"l":2,"p":[0],"k":"marker.written","tx":"app/7:0","d":{"tp":"t-0"}}'
     )
-    run = Recording.from_lines("old", [header, sent_event, written_event, TRAILER])
-    assert (run.nodes, run.level) == (("client/app", "broker/1"), "full")
-    assert [(event.k, event.p, event.tx) for event in run.events] == [
+    recording = Recording.from_lines("old", [header, sent_event, written_event, TRAILER])
+    assert (recording.nodes, recording.level) == (("client/app", "broker/1"), "full")
+    assert [(event.k, event.p, event.tx) for event in recording.events] == [
         ("msg.send", (), ""),
         ("marker.written", (0,), "app/7:0"),
     ]
@@ -275,8 +278,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_events_up_to_a_position() -> None:
-    run = Recording.from_lines("a", [HEADER, EVENT])
-    assert run.events_through(None) == run.events_through(4) == run.events
+    recording = Recording.from_lines("a", [HEADER, EVENT])
+    assert recording.events_through(None) == recording.events_through(4) == recording.events
     for position in (3, 5):
         with pytest.raises(BadInputError, match=f"there is no event {position}: .* 4 to 4"):
-            run.events_through(position)
+            recording.events_through(position)

@@ -176,38 +176,40 @@ def test_a_copy_that_ends_before_the_completion_is_recent() -> None:
 
 @pytest.mark.parametrize("lag_ms", [-90_000, 0, 90_000])
 def test_transactions_v2_are_paired_by_epoch_whatever_the_clocks_say(lag_ms: int) -> None:
-    by_epoch = AuditedDecision(
+    decision_by_epoch = AuditedDecision(
         coordinator=0, offset=1, at_ms=100_000, is_commit=True, by_epoch=True, completed_ms=100_001
     )
-    (verdict,) = audited([by_epoch], [marker(1_000, lag_ms=lag_ms)])
+    (verdict,) = audited([decision_by_epoch], [marker(1_000, lag_ms=lag_ms)])
     assert verdict.state is AuditState.AGREES
-    (verdict,) = audited([by_epoch], [marker(1_000, lag_ms=lag_ms, is_commit=False)])
+    (verdict,) = audited([decision_by_epoch], [marker(1_000, lag_ms=lag_ms, is_commit=False)])
     assert verdict.state is AuditState.CONTRADICTS
-    (verdict,) = audited([by_epoch], [])
+    (verdict,) = audited([decision_by_epoch], [])
     assert verdict.state is AuditState.NO_MARKER
 
 
 def test_what_is_missing_becomes_unknown_where_a_gap_is_found_later() -> None:
-    gap = LogReach(since_ms=10**9, reason="a gap")
+    log_reach = LogReach(since_ms=10**9, reason="a gap")
     past_decision, lone_marker = decision(50), marker(90)
     verdicts = audited([past_decision], [lone_marker])
     verdicts += audited([past_decision], []) + audited([], [lone_marker])
     states = [verdict.state for verdict in verdicts]
     missing = (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION)
     assert states[1:] == [*missing]
-    for partition_gap, coordinator_gap in ((False, False), (True, False), (False, True)):
-        final = [
+    for has_partition_gap, has_coordinator_gap in ((False, False), (True, False), (False, True)):
+        final_verdicts = [
             with_final_reach(
                 verdict,
-                partition_reach=gap if partition_gap else WHOLE,
-                coordinator_reach=gap if coordinator_gap else WHOLE,
+                partition_reach=log_reach if has_partition_gap else WHOLE,
+                coordinator_reach=log_reach if has_coordinator_gap else WHOLE,
             )
             for verdict in verdicts
         ]
-        assert final[0] is verdicts[0]
-        assert [(verdict.state, verdict.reason) for verdict in final[1:]] == [
+        assert final_verdicts[0] is verdicts[0]
+        assert [(verdict.state, verdict.reason) for verdict in final_verdicts[1:]] == [
             (AuditState.UNKNOWN, "a gap") if has_gap else (state, "")
-            for state, has_gap in zip(missing, (partition_gap, coordinator_gap), strict=True)
+            for state, has_gap in zip(
+                missing, (has_partition_gap, has_coordinator_gap), strict=True
+            )
         ]
 
 
@@ -309,20 +311,20 @@ def final_verdict(verdict: AuditVerdict, reach: LogReach) -> AuditVerdict:
 
 
 def test_a_gap_that_is_found_later_makes_a_missing_counterpart_unknown() -> None:
-    (unmarked,) = audited([decision(5)], [])
+    (unmarked_verdict,) = audited([decision(5)], [])
     (lone_verdict,) = audited([], [marker(5)])
-    later_gap = LogReach(since_ms=100 * STEP_MS, reason="compacted")
-    for verdict in (unmarked, lone_verdict):
-        final = final_verdict(verdict, later_gap)
+    later_reach = LogReach(since_ms=100 * STEP_MS, reason="compacted")
+    for verdict in (unmarked_verdict, lone_verdict):
+        final = final_verdict(verdict, later_reach)
         assert (final.state, final.reason) == (AuditState.UNKNOWN, "compacted")
         assert (final.decision, final.markers) == (verdict.decision, verdict.markers)
         assert final_verdict(verdict, WHOLE) == verdict
-        earlier_gap = LogReach(since_ms=-100 * STEP_MS - SKEW_MS, reason="compacted")
-        assert final_verdict(verdict, earlier_gap) == verdict
+        earlier_reach = LogReach(since_ms=-100 * STEP_MS - SKEW_MS, reason="compacted")
+        assert final_verdict(verdict, earlier_reach) == verdict
 
 
 def test_what_was_seen_is_no_less_seen_for_a_later_gap() -> None:
-    (agreed,) = audited([decision(5)], [marker(5)])
-    later_gap = LogReach(since_ms=100 * STEP_MS, reason="compacted")
-    assert agreed.state is AuditState.AGREES
-    assert final_verdict(agreed, later_gap) is agreed
+    (agreed_verdict,) = audited([decision(5)], [marker(5)])
+    later_reach = LogReach(since_ms=100 * STEP_MS, reason="compacted")
+    assert agreed_verdict.state is AuditState.AGREES
+    assert final_verdict(agreed_verdict, later_reach) is agreed_verdict

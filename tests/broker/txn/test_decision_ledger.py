@@ -71,7 +71,7 @@ def verdict_key(place: EpochPlace, verdict: AuditVerdict) -> tuple[object, ...]:
         place,
         verdict.state,
         None if verdict.decision is None else verdict.decision.offset,
-        tuple(item.offset for item in verdict.markers),
+        tuple(audited_marker.offset for audited_marker in verdict.markers),
     )
 
 

@@ -141,17 +141,17 @@ def test_only_what_went_wrong_is_a_finding() -> None:
 
 
 def test_a_lost_marker_of_a_transaction_without_records_loses_nothing() -> None:
-    empty = finding(AuditState.NO_MARKER)
-    assert empty.explained_by is None
-    assert "nothing is lost" in empty.explanation
+    empty_finding = finding(AuditState.NO_MARKER)
+    assert empty_finding.explained_by is None
+    assert "nothing is lost" in empty_finding.explanation
 
 
 def test_records_that_were_aborted_and_read_are_for_their_consumers_to_undo() -> None:
-    aborted = msgspec.structs.replace(COMMIT, is_commit=False)
+    aborted_decision = msgspec.structs.replace(COMMIT, is_commit=False)
     committed_records = msgspec.structs.replace(ABORTED, ended_by_commit=True)
     marker = msgspec.structs.replace(ABORT_MARKER, is_commit=True)
     clues = FindingClues(records=committed_records, coordinator_epoch=2)
-    torn_finding = finding(AuditState.CONTRADICTS, marker, decision=aborted, clues=clues)
+    torn_finding = finding(AuditState.CONTRADICTS, marker, decision=aborted_decision, clues=clues)
     assert torn_finding.reads_as == "committed, though their abort was decided"
     assert "consumers have to undo them" in torn_finding.advice
 
@@ -180,7 +180,10 @@ def test_a_replica_that_differs_adds_what_the_leading_one_does_not_have() -> Non
         other_builder.add(replica_finding)
     leader_builder.add_of_other_replicas(other_builder)
     findings = leader_builder.report().findings
-    assert [known.state for known in findings] == [AuditState.RECORDS_BEHIND, AuditState.NO_MARKER]
+    assert [known_finding.state for known_finding in findings] == [
+        AuditState.RECORDS_BEHIND,
+        AuditState.NO_MARKER,
+    ]
     assert findings[0].explanation.startswith("on a replica that differs from the leading one: ")
 
 
@@ -192,7 +195,7 @@ def test_findings_stand_in_the_order_of_their_decisions_or_markers() -> None:
     builder.add(finding(AuditState.WITHOUT_DECISION, early_marker, decision=None))
     builder.add(finding(AuditState.RECORDS_BEHIND, decision=None))
     report = builder.report()
-    assert [known.state for known in report.findings] == [
+    assert [known_finding.state for known_finding in report.findings] == [
         AuditState.RECORDS_BEHIND,
         AuditState.WITHOUT_DECISION,
         AuditState.NO_MARKER,

@@ -51,8 +51,8 @@ OVERFLOW_V1 = (
 
 def transition(
     *,
-    prev_pid: int = 7,
-    next_pid: int = -1,
+    previous_producer_id: int = 7,
+    next_producer_id: int = -1,
     epoch: int = 0,
     state: TransactionState = TransactionState.EMPTY,
     partitions: frozenset[TopicPartition] = frozenset(),
@@ -63,8 +63,8 @@ def transition(
     return TxnTransition(
         transactional_id=transactional_id,
         producer_id=ProducerId(7),
-        prev_producer_id=ProducerId(prev_pid),
-        next_producer_id=ProducerId(next_pid),
+        prev_producer_id=ProducerId(previous_producer_id),
+        next_producer_id=ProducerId(next_producer_id),
         producer_epoch=ProducerEpoch(epoch),
         last_producer_epoch=ProducerEpoch(-1),
         txn_timeout_ms=60_000,
@@ -78,7 +78,7 @@ def transition(
 
 EMPTY = transition()
 OVERFLOW = transition(
-    next_pid=1000,
+    next_producer_id=1000,
     epoch=32_767,
     state=TransactionState.PREPARE_COMMIT,
     partitions=frozenset({FOO_1, FOO_0}),
@@ -98,7 +98,7 @@ def test_key_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "transaction_version", "expected"),
+    ("record", "transaction_version", "expected_text"),
     [
         (EMPTY, TV_0, EMPTY_V0),
         (EMPTY, TV_1, EMPTY_V1),
@@ -108,28 +108,30 @@ def test_key_bytes() -> None:
     ],
 )
 def test_value_bytes(
-    record: TxnTransition, transaction_version: TransactionVersion, expected: str
+    record: TxnTransition, transaction_version: TransactionVersion, expected_text: str
 ) -> None:
     assert (
         encode_value(
             record, finalized_version=transaction_version, release_rules=LATEST_RULES
         ).hex()
-        == expected
+        == expected_text
     )
 
 
 @pytest.mark.parametrize(
-    ("record_value", "expected"),
+    ("record_value", "expected_transition"),
     [
         (EMPTY_V1, EMPTY),
         (OVERFLOW_V1, OVERFLOW),
-        (EMPTY_V0, transition(prev_pid=-1)),  # version 0 has no tags
+        (EMPTY_V0, transition(previous_producer_id=-1)),  # version 0 has no tags
     ],
 )
-def test_reading_the_bytes_gives_the_record(record_value: str, expected: TxnTransition) -> None:
+def test_reading_the_bytes_gives_the_record(
+    record_value: str, expected_transition: TxnTransition
+) -> None:
     assert (
         decode_record(encode_key(TID), bytes.fromhex(record_value), release_rules=LATEST_RULES)
-        == expected
+        == expected_transition
     )
 
 
@@ -137,7 +139,7 @@ def test_long_names_and_lists_take_longer_varints() -> None:
     topic = "long" * 50
     partitions = frozenset(TopicPartition(topic, partition) for partition in range(300))
     record = transition(
-        prev_pid=-1, state=TransactionState.ONGOING, partitions=partitions, start_ms=1
+        previous_producer_id=-1, state=TransactionState.ONGOING, partitions=partitions, start_ms=1
     )
     assert (
         decode_record(
@@ -150,13 +152,14 @@ def test_long_names_and_lists_take_longer_varints() -> None:
 
 
 def test_a_complete_transaction_has_an_empty_list_and_an_empty_one_none() -> None:
-    complete = transition(state=TransactionState.COMPLETE_COMMIT, start_ms=1)
+    complete_transition = transition(state=TransactionState.COMPLETE_COMMIT, start_ms=1)
     assert (
-        encode_value(complete, finalized_version=TV_1, release_rules=LATEST_RULES)[17:18] == b"\x01"
+        encode_value(complete_transition, finalized_version=TV_1, release_rules=LATEST_RULES)[17:18]
+        == b"\x01"
     )
     assert encode_value(EMPTY, finalized_version=TV_1, release_rules=LATEST_RULES)[17:18] == b"\x00"
     assert (
-        encode_value(complete, finalized_version=TV_0, release_rules=LATEST_RULES)[17:21]
+        encode_value(complete_transition, finalized_version=TV_0, release_rules=LATEST_RULES)[17:21]
         == b"\x00\x00\x00\x00"
     )
     assert (
@@ -218,19 +221,19 @@ def test_version_0_loses_exactly_the_tags(record: TxnTransition) -> None:
 def test_the_protocol_version_is_not_dropped_in_silence(
     record: TxnTransition, *, is_refused: bool
 ) -> None:
-    refusal = refuse_record(record)
-    assert (refusal is not None) is is_refused
-    if refusal is not None:
-        assert refusal.error is ErrorCode.unsupported_version
+    rejection = refuse_record(record)
+    assert (rejection is not None) is is_refused
+    if rejection is not None:
+        assert rejection.error is ErrorCode.unsupported_version
 
 
 # Batches
 
 
 def test_a_batch_is_what_the_general_builder_makes() -> None:
-    buried = Tombstone(transactional_id=TransactionalId("gone" * 20))
+    tombstone = Tombstone(transactional_id=TransactionalId("gone" * 20))
     batch = encode_batch(
-        (EMPTY, OVERFLOW, buried),
+        (EMPTY, OVERFLOW, tombstone),
         finalized_version=TV_2,
         now_ms=UPDATE_MS,
         release_rules=LATEST_RULES,
@@ -238,7 +241,7 @@ def test_a_batch_is_what_the_general_builder_makes() -> None:
     records = [
         Record(key=encode_key(TID), value=bytes.fromhex(EMPTY_V1)),
         Record(key=encode_key(TID), value=bytes.fromhex(OVERFLOW_V1)),
-        Record(key=encode_key(buried.transactional_id), value=None),
+        Record(key=encode_key(tombstone.transactional_id), value=None),
     ]
     assert batch == build_batch(records, timestamp_ms=UPDATE_MS)
 
@@ -250,9 +253,9 @@ def test_long_values_too(record: TxnTransition) -> None:
     )
     ((position, header),) = iter_batches(batch)
     assert (position, header.size) == (0, len(batch))
-    (read,) = read_records(batch)
-    assert read.key is not None
-    assert decode_record(read.key, read.value, release_rules=LATEST_RULES) == record
+    (read_record,) = read_records(batch)
+    assert read_record.key is not None
+    assert decode_record(read_record.key, read_record.value, release_rules=LATEST_RULES) == record
 
 
 def test_tombstones_are_split_by_the_size_of_a_batch() -> None:
@@ -311,7 +314,7 @@ def test_unknown_tags_are_skipped_and_unknown_protocols_are_corruption() -> None
     plain_value = bytes.fromhex(EMPTY_V1)
     assert decode_record(
         encode_key(TID), plain_value[:34] + b"\x01\x04\x02\x00\x05", release_rules=LATEST_RULES
-    ) == transition(prev_pid=-1)
+    ) == transition(previous_producer_id=-1)
     with pytest.raises(CorruptLogRecordError, match="9 is not a valid TransactionVersion"):
         decode_record(
             encode_key(TID), plain_value[:34] + b"\x01\x02\x02\x00\x09", release_rules=LATEST_RULES
@@ -390,9 +393,9 @@ def test_the_last_record_of_each_id_stays() -> None:
 
 
 def test_a_compacted_log_may_begin_anywhere() -> None:
-    completion = to_complete(entry(TransactionState.PREPARE_COMMIT), now_ms=NOW_MS)
+    completing_transition = to_complete(entry(TransactionState.PREPARE_COMMIT), now_ms=NOW_MS)
     assert (
-        read_log([batch(completion)], release_rules=LATEST_RULES).entries[TID].state
+        read_log([batch(completing_transition)], release_rules=LATEST_RULES).entries[TID].state
         is TransactionState.COMPLETE_COMMIT
     )
 

@@ -49,11 +49,11 @@ TV_0, TV_1, TV_2 = TransactionVersion
 
 
 def end_command(
-    pid: int, epoch: int, *, committed: bool, version: TransactionVersion = TV_2
+    producer_id: int, epoch: int, *, committed: bool, version: TransactionVersion = TV_2
 ) -> EndTxn:
     return EndTxn(
         transactional_id=TID,
-        producer_id=ProducerId(pid),
+        producer_id=ProducerId(producer_id),
         producer_epoch=ProducerEpoch(epoch),
         committed=committed,
         transaction_version=version,
@@ -65,13 +65,13 @@ def outcome_as_cell(outcome: EndDecision | Rejection | NeedsProducerId) -> str:
     if isinstance(outcome, Rejection):
         return outcome.error.name
     assert not isinstance(outcome, NeedsProducerId)
-    identity = f"{outcome.reply.producer_id}:{outcome.reply.producer_epoch}"
+    identity_text = f"{outcome.reply.producer_id}:{outcome.reply.producer_epoch}"
     if not outcome.records:
         assert outcome.effects == ()
-        return f"again {identity}"
+        return f"again {identity_text}"
     (record,) = outcome.records
     assert outcome.effects == MARKERS_OWED
-    return f"{record.state.wire_name} e{record.producer_epoch} {identity}"
+    return f"{record.state.wire_name} e{record.producer_epoch} {identity_text}"
 
 
 def rule_of(outcome: EndDecision | Rejection | NeedsProducerId) -> str:
@@ -118,19 +118,19 @@ def test_every_cell_of_versions_0_and_1(
     if state != "absent":
         txn = entry(
             STATES[state],
-            pid=int(pid or 7),
+            producer_id=int(pid or 7),
             epoch=int(epoch or 5),
-            pending=STATES[pending] if pending else None,
+            pending_state=STATES[pending] if pending else None,
         )
-    for committed, expected, rule in ((True, commit, commit_rule), (False, abort, abort_rule)):
+    for committed, expected_text, rule in ((True, commit, commit_rule), (False, abort, abort_rule)):
         command = end_command(7, 5, committed=committed, version=version)
         outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST_RULES)
-        assert outcome_as_cell(outcome) == expected
+        assert outcome_as_cell(outcome) == expected_text
         assert rule_of(outcome) == f"end.v4.{rule}"
 
 
 def test_an_end_under_version_1_is_logged_with_version_0_and_its_epochs() -> None:
-    txn = entry(TransactionState.ONGOING, last_epoch=4, next_pid=9)
+    txn = entry(TransactionState.ONGOING, last_epoch=4, next_producer_id=9)
     outcome = decide_end_txn(
         txn,
         end_command(7, 5, committed=True, version=TV_1),
@@ -227,14 +227,16 @@ CompleteAbort  | 7   | 6     |                | producer_fenced             | en
 
 
 @pytest.mark.parametrize("committed", [True, False])
-@pytest.mark.parametrize(("state", "pid", "epoch", "pending", "result", "rule"), rows(V2_REFUSED))
+@pytest.mark.parametrize(
+    ("state", "pid", "epoch", "pending", "result_text", "rule"), rows(V2_REFUSED)
+)
 def test_pending_then_producer_id_then_epoch(
-    state: str, pid: str, epoch: str, pending: str, result: str, rule: str, *, committed: bool
+    state: str, pid: str, epoch: str, pending: str, result_text: str, rule: str, *, committed: bool
 ) -> None:
-    txn = entry(STATES[state], pending=STATES[pending] if pending else None)
+    txn = entry(STATES[state], pending_state=STATES[pending] if pending else None)
     command = end_command(int(pid), int(epoch), committed=committed)
     outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST_RULES)
-    assert outcome_as_cell(outcome) == result
+    assert outcome_as_cell(outcome) == result_text
     assert rule_of(outcome) == rule
 
 
@@ -254,32 +256,53 @@ CompleteAbort  | invalid_txn_state | again 1000:0
 def test_a_retry_over_the_overflow_is_known_by_the_former_producer_id(
     state: str, commit: str, abort: str
 ) -> None:
-    txn = entry(STATES[state], pid=1000, epoch=0, prev_pid=7)
-    for committed, expected in ((True, commit), (False, abort)):
+    txn = entry(STATES[state], producer_id=1000, epoch=0, previous_producer_id=7)
+    for committed, expected_text in ((True, commit), (False, abort)):
         outcome = decide_end_txn(
             txn,
             end_command(7, 32_766, committed=committed),
             now_ms=NOW_MS,
             release_rules=LATEST_RULES,
         )
-        assert outcome_as_cell(outcome) == expected
+        assert outcome_as_cell(outcome) == expected_text
         if state.startswith("Complete"):
             assert rule_of(outcome) == "end.v5.overflow-retry"
 
 
 @pytest.mark.parametrize(
-    ("txn", "pid", "epoch"),
+    ("txn", "producer_id", "epoch"),
     [
-        (entry(TransactionState.COMPLETE_COMMIT, pid=1000, epoch=0, prev_pid=7), 7, 32_765),
-        (entry(TransactionState.COMPLETE_COMMIT, pid=1000, epoch=1, prev_pid=7), 7, 32_766),
-        (entry(TransactionState.COMPLETE_COMMIT, pid=1000, epoch=0, prev_pid=6), 7, 32_766),
+        (
+            entry(
+                TransactionState.COMPLETE_COMMIT, producer_id=1000, epoch=0, previous_producer_id=7
+            ),
+            7,
+            32_765,
+        ),
+        (
+            entry(
+                TransactionState.COMPLETE_COMMIT, producer_id=1000, epoch=1, previous_producer_id=7
+            ),
+            7,
+            32_766,
+        ),
+        (
+            entry(
+                TransactionState.COMPLETE_COMMIT, producer_id=1000, epoch=0, previous_producer_id=6
+            ),
+            7,
+            32_766,
+        ),
     ],
 )
 def test_nothing_else_passes_for_a_retry_over_the_overflow(
-    txn: TxnMetadata, pid: int, epoch: int
+    txn: TxnMetadata, producer_id: int, epoch: int
 ) -> None:
     outcome = decide_end_txn(
-        txn, end_command(pid, epoch, committed=True), now_ms=NOW_MS, release_rules=LATEST_RULES
+        txn,
+        end_command(producer_id, epoch, committed=True),
+        now_ms=NOW_MS,
+        release_rules=LATEST_RULES,
     )
     assert outcome_as_cell(outcome) == "invalid_producer_id_mapping"
 
@@ -304,8 +327,8 @@ def test_an_exhausted_epoch_needs_the_next_producer_id(
     outcome = decide_end_txn(
         txn, command, now_ms=NOW_MS, fresh_producer_id=FRESH, release_rules=LATEST_RULES
     )
-    result = "PrepareCommit" if committed else "PrepareAbort"
-    assert outcome_as_cell(outcome) == f"{result} e32767 1000:0"
+    result_text = "PrepareCommit" if committed else "PrepareAbort"
+    assert outcome_as_cell(outcome) == f"{result_text} e32767 1000:0"
     is_open = state is TransactionState.ONGOING
     assert rule_of(outcome) == ("end.v5.overflow" if is_open else "end.v5.overflow-empty-abort")
 
@@ -406,18 +429,18 @@ def test_replies_are_the_identity_to_go_on_with() -> None:
 
 
 def command(
-    expected: str = "", *, timeout_ms: int = 1_000, enables_two_phase_commit: bool = False
+    expected_text: str = "", *, timeout_ms: int = 1_000, enables_two_phase_commit: bool = False
 ) -> InitProducerId:
-    identity = None
-    if expected:
-        pid, epoch = expected.split(":")
-        identity = ProducerIdAndEpoch(
+    producer_identity = None
+    if expected_text:
+        pid, epoch = expected_text.split(":")
+        producer_identity = ProducerIdAndEpoch(
             producer_id=ProducerId(int(pid)), producer_epoch=ProducerEpoch(int(epoch))
         )
     return InitProducerId(
         transactional_id=TID,
         timeout_ms=timeout_ms,
-        expected_identity=identity,
+        expected_identity=producer_identity,
         enable_two_phase_commit=enables_two_phase_commit,
     )
 
@@ -469,8 +492,8 @@ def decide(
 )
 def test_validation_in_order(command: InitProducerId, is_enabled: bool, error: int | None) -> None:
     settings = Settings(transaction_two_phase_commit_enable=is_enabled)
-    refusal = check_init_producer_id(command, settings, keeps_prepared=False)
-    assert (None if refusal is None else refusal.error) == error
+    rejection = check_init_producer_id(command, settings, keeps_prepared=False)
+    assert (None if rejection is None else rejection.error) == error
 
 
 # Idle states. The entry is producer 7, last epoch 3, former producer 6.
@@ -500,19 +523,19 @@ epoch | expected | result               | rule
 
 
 @pytest.mark.parametrize("state", ["Empty", "CompleteCommit", "CompleteAbort"])
-@pytest.mark.parametrize(("epoch", "expected", "result", "rule"), rows(IDLE))
+@pytest.mark.parametrize(("epoch", "expected_text", "result_text", "rule"), rows(IDLE))
 def test_every_row_from_an_idle_state(
-    state: str, epoch: str, expected: str, result: str, rule: str
+    state: str, epoch: str, expected_text: str, result_text: str, rule: str
 ) -> None:
-    txn = entry(STATES[state], epoch=int(epoch), last_epoch=3, prev_pid=6)
-    outcome, took_id = decide(txn, command(expected))
+    txn = entry(STATES[state], epoch=int(epoch), last_epoch=3, previous_producer_id=6)
+    outcome, took_id = decide(txn, command(expected_text))
     assert outcome.rule == rule
     if isinstance(outcome, Rejection):
-        assert outcome.error.name == result
+        assert outcome.error.name == result_text
         return
     (record,) = outcome.records
-    identity = f"{record.producer_id}:{record.producer_epoch}"
-    assert f"{identity} last {record.last_producer_epoch}" == result
+    identity_text = f"{record.producer_id}:{record.producer_epoch}"
+    assert f"{identity_text} last {record.last_producer_epoch}" == result_text
     assert took_id is (record.producer_id == FRESH)
     assert outcome.reply == ProducerIdAndEpoch(
         producer_id=record.producer_id, producer_epoch=record.producer_epoch
@@ -524,14 +547,15 @@ def test_every_row_from_an_idle_state(
 
 @pytest.mark.parametrize("epoch", [32_766, 32_767])
 def test_a_retry_of_a_rotation_is_known_by_the_former_producer_id(epoch: int) -> None:
-    rotated = entry(pid=1000, epoch=0, last_epoch=epoch, prev_pid=7)
-    outcome, _ = decide(rotated, command(f"7:{epoch}"))
+    rotated_metadata = entry(producer_id=1000, epoch=0, last_epoch=epoch, previous_producer_id=7)
+    outcome, _ = decide(rotated_metadata, command(f"7:{epoch}"))
     assert not isinstance(outcome, Rejection)
     assert outcome.rule == "init.rotated-retry"
     assert outcome.reply == ProducerIdAndEpoch(producer_id=FRESH, producer_epoch=ProducerEpoch(0))
     # Its own record makes the new producer id the former one: a second retry is fenced
     second_decision, _ = decide(
-        entry(pid=1000, epoch=0, last_epoch=epoch, prev_pid=1000), command(f"7:{epoch}")
+        entry(producer_id=1000, epoch=0, last_epoch=epoch, previous_producer_id=1000),
+        command(f"7:{epoch}"),
     )
     assert isinstance(second_decision, Rejection)
     assert second_decision.error is ErrorCode.producer_fenced
@@ -568,23 +592,25 @@ PrepareAbort   |                | 7:4      | concurrent_transactions | init.prep
 """
 
 
-@pytest.mark.parametrize(("state", "pending", "expected", "error", "rule"), rows(BUSY))
+@pytest.mark.parametrize(("state", "pending", "expected_text", "error", "rule"), rows(BUSY))
 def test_pending_then_identity_then_state(
-    state: str, pending: str, expected: str, error: str, rule: str
+    state: str, pending: str, expected_text: str, error: str, rule: str
 ) -> None:
-    txn = entry(STATES[state], pending=STATES[pending] if pending else None)
-    outcome, _ = decide(txn, command(expected))
+    txn = entry(STATES[state], pending_state=STATES[pending] if pending else None)
+    outcome, _ = decide(txn, command(expected_text))
     assert isinstance(outcome, Rejection)
     assert (outcome.error.name, outcome.rule) == (error, rule)
 
 
-@pytest.mark.parametrize("expected", ["", "7:5", "7:1"])
+@pytest.mark.parametrize("expected_text", ["", "7:5", "7:1"])
 @pytest.mark.parametrize("transaction_version", TransactionVersion)
 def test_an_open_transaction_is_aborted_first_even_by_a_stale_epoch(
-    transaction_version: TransactionVersion, expected: str
+    transaction_version: TransactionVersion, expected_text: str
 ) -> None:
     outcome, took_id = decide(
-        entry(TransactionState.ONGOING), command(expected), transaction_version=transaction_version
+        entry(TransactionState.ONGOING),
+        command(expected_text),
+        transaction_version=transaction_version,
     )
     assert not took_id
     assert not isinstance(outcome, Rejection)
@@ -652,8 +678,8 @@ def entry_in_state(state: str, pending: str, pid: str, epoch: str) -> TxnMetadat
         return None
     return entry(
         STATES[state],
-        pending=STATES[pending] if pending else None,
-        pid=int(pid or 7),
+        pending_state=STATES[pending] if pending else None,
+        producer_id=int(pid or 7),
         epoch=int(epoch or 5),
     )
 
@@ -666,7 +692,7 @@ def test_a_pending_change_is_seen_before_or_behind_the_identity(
 ) -> None:
     """The pending change is that of an epoch overflow (KAFKA-18660)."""
     outcome = decide_add_partitions(
-        entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT),
+        entry(TransactionState.ONGOING, pending_state=TransactionState.PREPARE_COMMIT),
         AddPartitions(
             transactional_id=TID,
             producer_id=ProducerId(8),
@@ -681,10 +707,10 @@ def test_a_pending_change_is_seen_before_or_behind_the_identity(
 
 
 @pytest.mark.parametrize(
-    ("state", "pending", "pid", "epoch", "partitions", "result", "rule"), rows(ADD)
+    ("state", "pending", "pid", "epoch", "partitions", "result_text", "rule"), rows(ADD)
 )
 def test_adding_partitions(
-    state: str, pending: str, pid: str, epoch: str, partitions: str, result: str, rule: str
+    state: str, pending: str, pid: str, epoch: str, partitions: str, result_text: str, rule: str
 ) -> None:
     command = AddPartitions(
         transactional_id=TID,
@@ -701,16 +727,16 @@ def test_adding_partitions(
     )
     assert outcome.rule == rule
     if isinstance(outcome, Rejection):
-        assert outcome.error.name == result
+        assert outcome.error.name == result_text
         return
     assert outcome.reply is PARTITIONS_ADDED
     assert outcome.effects == ()
-    if result == "nothing written":
+    if result_text == "nothing written":
         assert outcome == Decision(reply=PARTITIONS_ADDED, rule=rule)
         return
     (record,) = outcome.records
     assert record.state is TransactionState.ONGOING
-    assert sorted(str(partition) for partition in record.partitions) == result.split()
+    assert sorted(str(partition) for partition in record.partitions) == result_text.split()
     assert record.client_version is TransactionVersion.TV_2
 
 
@@ -730,9 +756,9 @@ CompleteAbort  | Ongoing        |     |       | transaction_abortable transactio
 """  # noqa: E501 - a table
 
 
-@pytest.mark.parametrize(("state", "pending", "pid", "epoch", "result", "rule"), rows(VERIFY))
+@pytest.mark.parametrize(("state", "pending", "pid", "epoch", "result_text", "rule"), rows(VERIFY))
 def test_verifying_partitions(
-    state: str, pending: str, pid: str, epoch: str, result: str, rule: str
+    state: str, pending: str, pid: str, epoch: str, result_text: str, rule: str
 ) -> None:
     command = VerifyPartitions(
         transactional_id=TID,
@@ -744,9 +770,9 @@ def test_verifying_partitions(
         entry_in_state(state, pending, pid, epoch), command, release_rules=LATEST_RULES
     )
     if isinstance(outcome, Rejection):
-        assert outcome.error.name == result
+        assert outcome.error.name == result_text
         return
-    first_error, second_error = (ErrorCode[name] for name in result.split())
+    first_error, second_error = (ErrorCode[name] for name in result_text.split())
     assert outcome == PartitionsVerified(
         partition_errors=((FOO_0, first_error), (FOO_1, second_error))
     )
@@ -772,14 +798,14 @@ def test_a_transaction_lives_for_all_of_its_timeout(late_ms: int, *, has_timed_o
 
 
 def test_a_pending_move_and_two_phase_commit_keep_the_timeout_away() -> None:
-    ending = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT)
-    patient = entry(TransactionState.ONGOING, timeout_ms=TIMEOUT_NEVER_MS)
-    assert not is_timed_out(ending, now_ms=NOW_MS + 10**9, release_rules=LATEST_RULES)
-    assert not is_timed_out(patient, now_ms=NOW_MS + 10**12, release_rules=LATEST_RULES)
+    ending_metadata = entry(TransactionState.ONGOING, pending_state=TransactionState.PREPARE_COMMIT)
+    patient_metadata = entry(TransactionState.ONGOING, timeout_ms=TIMEOUT_NEVER_MS)
+    assert not is_timed_out(ending_metadata, now_ms=NOW_MS + 10**9, release_rules=LATEST_RULES)
+    assert not is_timed_out(patient_metadata, now_ms=NOW_MS + 10**12, release_rules=LATEST_RULES)
 
 
 @pytest.mark.parametrize(
-    ("state", "pending", "age_ms", "has_expired"),
+    ("state", "pending_state", "age_ms", "has_expired"),
     [
         (TransactionState.EMPTY, None, 100, True),
         (TransactionState.COMPLETE_COMMIT, None, 100, True),
@@ -792,9 +818,13 @@ def test_a_pending_move_and_two_phase_commit_keep_the_timeout_away() -> None:
     ],
 )
 def test_idle_ids_expire(
-    state: TransactionState, pending: TransactionState | None, age_ms: int, *, has_expired: bool
+    state: TransactionState,
+    pending_state: TransactionState | None,
+    age_ms: int,
+    *,
+    has_expired: bool,
 ) -> None:
-    txn = entry(state, pending=pending, update_ms=NOW_MS - age_ms)
+    txn = entry(state, pending_state=pending_state, update_ms=NOW_MS - age_ms)
     tombstone = decide_expiry(txn, now_ms=NOW_MS, expiration_ms=100)
     assert tombstone == (Tombstone(transactional_id=TID) if has_expired else None)
 
@@ -806,7 +836,7 @@ def test_a_description_shows_committed_fields_whatever_is_pending() -> None:
     txn = entry(
         TransactionState.ONGOING,
         partitions=frozenset({FOO_1, FOO_0}),
-        pending=TransactionState.PREPARE_COMMIT,
+        pending_state=TransactionState.PREPARE_COMMIT,
     )
     assert describe(txn, TID) == DescribedTxn(
         transactional_id=TID,

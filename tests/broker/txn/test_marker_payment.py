@@ -233,10 +233,10 @@ def test_commit_is_advised_for_records_of_committed_transactions_alone(
 ) -> None:
     history = History(steps, is_v2=is_v2, skew_ms=skew_ms, backdated_ms=backdated_ms)
     assume(history.run)
-    advice = history.advice(
+    advised_decision = history.advice(
         compacted=compacted, retained_from=min(retained_from, len(history.markers))
     )
-    if advice is PastDecision.COMMITTED:
+    if advised_decision is PastDecision.COMMITTED:
         # A late record in front of a transaction's own is committed with it, as Kafka's marker
         # would have done (story z02). The one that is owed says so.
         assert history.owed
@@ -268,14 +268,14 @@ def test_a_lost_marker_is_still_due(
     """Certainly under transactions v2, for the first of an epoch, and where two seconds lie
     between the last marker and the decision. Else the clocks may not tell; never the opposite."""
     history = History([*txns_before, last_txn], is_v2=is_v2, skew_ms=skew_ms)
-    advice = history.advice()
-    expected = PastDecision.COMMITTED if last_txn.is_commit else PastDecision.ABORTED
+    advised_decision = history.advice()
+    expected_decision = PastDecision.COMMITTED if last_txn.is_commit else PastDecision.ABORTED
     is_ordered = not txns_before or history.gaps_ms[-1] > 2 * SKEW_MS
     # Where a leader's clock is behind, an earlier decision may seem to lack its marker, too.
     is_alike = skew_ms >= 0 or all(txn.is_commit == last_txn.is_commit for txn in txns_before)
     if is_v2 or (is_ordered and is_alike):
-        assert advice is expected
-    assert advice in (expected, PastDecision.UNKNOWN)
+        assert advised_decision is expected_decision
+    assert advised_decision in (expected_decision, PastDecision.UNKNOWN)
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])
@@ -402,10 +402,10 @@ def test_on_one_clock_the_order_tells_all(after_ms: int, payment: Payment) -> No
 
 
 def test_markers_are_needed_from_the_pause_before_a_decision_on() -> None:
-    earlier_decision = decision(at_ms=START_MS - 60_000)
-    assert due(earlier_decision, decision()).markers_needed_since_ms == START_MS - 10 - SKEW_MS
-    near_decision = decision(at_ms=START_MS - 100)
-    assert due(near_decision, decision()).markers_needed_since_ms == START_MS - 110 - SKEW_MS
+    earlier_record = decision(at_ms=START_MS - 60_000)
+    assert due(earlier_record, decision()).markers_needed_since_ms == START_MS - 10 - SKEW_MS
+    near_record = decision(at_ms=START_MS - 100)
+    assert due(near_record, decision()).markers_needed_since_ms == START_MS - 110 - SKEW_MS
 
 
 def test_a_pause_is_a_place_to_count_from() -> None:
@@ -415,8 +415,10 @@ def test_a_pause_is_a_place_to_count_from() -> None:
         due_markers.payment(markers_after(3, whole_since_ms=due_markers.markers_needed_since_ms))
         is Payment.PAID
     )
-    cut_off = markers_after(3, whole_since_ms=due_markers.markers_needed_since_ms + 1)
-    assert due_markers.payment(cut_off) is Payment.UNKNOWN, "a marker before these may be gone"
+    cut_off_markers = markers_after(3, whole_since_ms=due_markers.markers_needed_since_ms + 1)
+    assert due_markers.payment(cut_off_markers) is Payment.UNKNOWN, (
+        "a marker before these may be gone"
+    )
 
 
 @pytest.mark.parametrize(("after_ms", "payment"), [(1, Payment.PAID), (-1, Payment.UNPAID)])

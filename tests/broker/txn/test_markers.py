@@ -28,8 +28,8 @@ ALL = frozenset({FOO_0, FOO_1, BAR_0})
 LEADERS: dict[TopicPartition, BrokerId | NoLeader] = {FOO_0: B1, FOO_1: B2, BAR_0: B1}
 
 
-def debt(*, txn_partition: int = 10, epoch: int = 3, pid: int = 7) -> Debt:
-    txn = entry(TransactionState.PREPARE_COMMIT, pid=pid)
+def debt(*, txn_partition: int = 10, epoch: int = 3, producer_id: int = 7) -> Debt:
+    txn = entry(TransactionState.PREPARE_COMMIT, producer_id=producer_id)
     return debt_of(
         txn,
         to_complete(txn, now_ms=NOW_MS),
@@ -42,13 +42,13 @@ def owe_and_route(
     queue: MarkerQueue,
     owed_debt: Debt,
     partitions: frozenset[TopicPartition] = ALL,
-    leaders: dict[TopicPartition, BrokerId | NoLeader] = LEADERS,
+    leader_by_partition: dict[TopicPartition, BrokerId | NoLeader] = LEADERS,
 ) -> frozenset[TopicPartition]:
     """Add a debt and route it; return the partitions that no longer exist."""
     queue.add_debt(owed_debt, partitions)
     unroutable: frozenset[TopicPartition] = frozenset()
     for marker_debt, waiting_partitions in queue.take_waiting():
-        unroutable |= queue.route(marker_debt, waiting_partitions, leaders.__getitem__)
+        unroutable |= queue.route(marker_debt, waiting_partitions, leader_by_partition.__getitem__)
     return unroutable
 
 
@@ -72,7 +72,7 @@ def markers_by_broker(batches: list[MarkerBatch]) -> dict[int, list[str]]:
 def test_markers_carry_the_identity_the_end_was_prepared_with(
     state: TransactionState, *, committed: bool
 ) -> None:
-    txn = entry(state, epoch=32_767, next_pid=1000)
+    txn = entry(state, epoch=32_767, next_producer_id=1000)
     owed_debt = debt_of(
         txn,
         to_complete(txn, now_ms=NOW_MS),
@@ -89,7 +89,7 @@ def test_markers_carry_the_identity_the_end_was_prepared_with(
 
 
 @pytest.mark.parametrize(
-    ("version", "next_pid", "is_fencing", "rule"),
+    ("version", "next_producer_id", "is_fencing", "rule"),
     [
         (0, -1, False, "sent.epoch-v1"),
         (0, -1, True, "sent.epoch-fence"),
@@ -98,11 +98,11 @@ def test_markers_carry_the_identity_the_end_was_prepared_with(
     ],
 )
 def test_a_debt_names_the_rule_of_its_epoch(
-    version: int, next_pid: int, rule: str, *, is_fencing: bool
+    version: int, next_producer_id: int, rule: str, *, is_fencing: bool
 ) -> None:
     txn = entry(
         TransactionState.PREPARE_ABORT,
-        next_pid=next_pid,
+        next_producer_id=next_producer_id,
         client_version=TransactionVersion(version),
     )
     owed_debt = debt_of(
@@ -141,10 +141,10 @@ def test_markers_are_grouped_by_leader_in_a_fixed_order() -> None:
 
 def test_at_most_one_request_is_under_way_to_each_broker() -> None:
     queue = MarkerQueue(release_rules=LATEST_RULES)
-    owe_and_route(queue, debt(pid=7))
+    owe_and_route(queue, debt(producer_id=7))
     first_batches = queue.take_batches()
-    owe_and_route(queue, debt(pid=8), frozenset({FOO_0}))
-    owe_and_route(queue, debt(pid=9), frozenset({FOO_0}))
+    owe_and_route(queue, debt(producer_id=8), frozenset({FOO_0}))
+    owe_and_route(queue, debt(producer_id=9), frozenset({FOO_0}))
     assert queue.take_batches() == []
     queue.on_reply(first_batches[0], marker_reply(first_batches[0].command))
     assert queue.has_markers_to_send
@@ -152,17 +152,17 @@ def test_at_most_one_request_is_under_way_to_each_broker() -> None:
 
 
 def test_partitions_that_are_gone_are_reported_and_not_sent() -> None:
-    leaders = {**LEADERS, FOO_0: NoLeader.NO_SUCH_PARTITION}
+    leader_by_partition = {**LEADERS, FOO_0: NoLeader.NO_SUCH_PARTITION}
     queue = MarkerQueue(release_rules=LATEST_RULES)
-    assert owe_and_route(queue, debt(), leaders=leaders) == {FOO_0}
+    assert owe_and_route(queue, debt(), leader_by_partition=leader_by_partition) == {FOO_0}
     assert markers_by_broker(queue.take_batches()) == {1: ["bar-0"], 2: ["foo-1"]}
 
 
 def test_partitions_without_a_known_leader_are_looked_at_again() -> None:
-    leaders = {**LEADERS, FOO_0: NoLeader.UNKNOWN}
+    leader_by_partition = {**LEADERS, FOO_0: NoLeader.UNKNOWN}
     queue = MarkerQueue(release_rules=LATEST_RULES)
     owed_debt = debt()
-    assert owe_and_route(queue, owed_debt, frozenset({FOO_0}), leaders) == frozenset()
+    assert owe_and_route(queue, owed_debt, frozenset({FOO_0}), leader_by_partition) == frozenset()
     assert (queue.leader_unknown_count, queue.take_batches()) == (1, [])
     assert queue.take_waiting() == [(owed_debt, frozenset({FOO_0}))]
     assert queue.leader_unknown_count == 0
@@ -194,10 +194,10 @@ def test_every_error_has_its_meaning(error: ErrorCode, meaning: str) -> None:
 
 def test_partitions_of_one_marker_are_judged_one_by_one() -> None:
     queue = MarkerQueue(release_rules=LATEST_RULES)
-    owe_and_route(queue, debt(), leaders=dict.fromkeys(ALL, B1))
+    owe_and_route(queue, debt(), leader_by_partition=dict.fromkeys(ALL, B1))
     (batch,) = queue.take_batches()
-    errors = {BAR_0: ErrorCode.none, FOO_0: ErrorCode.not_leader_or_follower}
-    outcome = marker_outcome(batch.owed_markers[0], errors, release_rules=LATEST_RULES)
+    error_by_partition = {BAR_0: ErrorCode.none, FOO_0: ErrorCode.not_leader_or_follower}
+    outcome = marker_outcome(batch.owed_markers[0], error_by_partition, release_rules=LATEST_RULES)
     assert outcome is not None
     # foo-1 is left out of the answer: it stays owed
     assert (outcome.written_partitions, outcome.partitions_to_retry) == (
@@ -212,12 +212,12 @@ def test_a_leader_whose_disk_has_failed_is_asked_again_or_not(*, is_asked_again:
     queue = MarkerQueue(release_rules=rules)
     owe_and_route(queue, debt(), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
-    retried = {
+    retried_by_error = {
         error: outcome is not None and outcome.partitions_to_retry == {FOO_0}
         for error in (ErrorCode.kafka_storage_error, ErrorCode.not_leader_or_follower)
         for outcome in [marker_outcome(batch.owed_markers[0], {FOO_0: error}, release_rules=rules)]
     }
-    assert retried == {
+    assert retried_by_error == {
         ErrorCode.kafka_storage_error: is_asked_again,
         ErrorCode.not_leader_or_follower: True,
     }
@@ -225,8 +225,8 @@ def test_a_leader_whose_disk_has_failed_is_asked_again_or_not(*, is_asked_again:
 
 def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
     queue = MarkerQueue(release_rules=LATEST_RULES)
-    for pid in (7, 8, 9):
-        owe_and_route(queue, debt(pid=pid), frozenset({FOO_0}))
+    for producer_id in (7, 8, 9):
+        owe_and_route(queue, debt(producer_id=producer_id), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     whole_reply = marker_reply(batch.command)
     cut_reply = WriteTxnMarkersReply(results=(whole_reply.results[0], whole_reply.results[2]))
@@ -236,8 +236,8 @@ def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
 
 def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
     queue = MarkerQueue(release_rules=LATEST_RULES)
-    for pid in (7, 8):
-        owe_and_route(queue, debt(pid=pid), frozenset({FOO_0}))
+    for producer_id in (7, 8):
+        owe_and_route(queue, debt(producer_id=producer_id), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     reply = marker_reply(batch.command, ErrorCode.corrupt_message)
     assert queue.on_reply(batch, reply) == []
@@ -293,11 +293,11 @@ def test_an_answer_to_an_older_coordinator_spares_the_newer_debt_or_not(
 
 def test_dropping_a_partition_drops_only_its_markers() -> None:
     queue = MarkerQueue(release_rules=LATEST_RULES)
-    leaders = {**LEADERS, FOO_1: NoLeader.UNKNOWN}
+    leader_by_partition = {**LEADERS, FOO_1: NoLeader.UNKNOWN}
     own_debt = debt(txn_partition=10)
-    owe_and_route(queue, own_debt, leaders=leaders)
+    owe_and_route(queue, own_debt, leader_by_partition=leader_by_partition)
     queue.route_later(own_debt, frozenset({FOO_1}))
-    other_txn = entry(TransactionState.PREPARE_ABORT, pid=9)
+    other_txn = entry(TransactionState.PREPARE_ABORT, producer_id=9)
     other_debt = debt_of(
         other_txn,
         to_complete(other_txn, now_ms=NOW_MS),
@@ -327,16 +327,18 @@ def test_what_is_in_no_queue_is_not_sent_again() -> None:
     assert queue.sendings() == {}
     queue.add_debt(owed_debt, ALL)
     queue.route_later(other_debt, ALL)
-    under_way = MarkerSending.UNDER_WAY
-    assert queue.sendings()[owed_debt.transactional_id] == dict.fromkeys(ALL, (under_way, None))
+    sending_under_way = MarkerSending.UNDER_WAY
+    assert queue.sendings()[owed_debt.transactional_id] == dict.fromkeys(
+        ALL, (sending_under_way, None)
+    )
     for marker_debt, waiting_partitions in queue.take_waiting():
         queue.route(
             marker_debt, waiting_partitions, {**LEADERS, BAR_0: NoLeader.UNKNOWN}.__getitem__
         )
     queue.take_batches()
     assert queue.sendings()[owed_debt.transactional_id] == {
-        FOO_0: (under_way, B1),
-        FOO_1: (under_way, B2),
+        FOO_0: (sending_under_way, B1),
+        FOO_1: (sending_under_way, B2),
         BAR_0: (MarkerSending.LEADERLESS, None),
     }
     (batch, _) = list(queue._batch_in_flight_by_broker.values())

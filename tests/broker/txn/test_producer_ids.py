@@ -98,8 +98,10 @@ def test_a_block_that_overlaps_the_present_one_is_refused(first_id: int) -> None
     for _ in range(901):
         pool.take()
     assert pool.start_request(now_ms=0)
-    overlapping = AllocateProducerIdsReply(first_producer_id=first_id, producer_id_count=1_000)
-    assert not pool.on_reply(overlapping, now_ms=0)
+    overlapping_reply = AllocateProducerIdsReply(
+        first_producer_id=first_id, producer_id_count=1_000
+    )
+    assert not pool.on_reply(overlapping_reply, now_ms=0)
 
 
 def test_a_pool_has_an_id_as_long_as_one_of_its_blocks_has() -> None:
@@ -136,9 +138,9 @@ def allocation_command(epoch: int = 3) -> AllocateProducerIdsCommand:
 
 def test_blocks_follow_each_other() -> None:
     allocator = ProducerIdAllocator()
-    allocator, first_block = allocator.allocate(allocation_command(), broker_epoch=3)
-    allocator, second_block = allocator.allocate(allocation_command(), broker_epoch=3)
-    assert (first_block, second_block) == (FIRST_BLOCK, SECOND_BLOCK)
+    allocator, first_block_reply = allocator.allocate(allocation_command(), broker_epoch=3)
+    allocator, second_block_reply = allocator.allocate(allocation_command(), broker_epoch=3)
+    assert (first_block_reply, second_block_reply) == (FIRST_BLOCK, SECOND_BLOCK)
     assert allocator == ProducerIdAllocator(next_producer_id=2_000)
 
 

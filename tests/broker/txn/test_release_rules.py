@@ -56,7 +56,7 @@ def fence(
     txn: TxnMetadata,
     rules: Rules,
     *,
-    finalized: TransactionVersion = TV_2,
+    finalized_version: TransactionVersion = TV_2,
     by_timeout: bool = False,
 ) -> TxnTransition | ErrorCode:
     """The record of a fence, or the error that it ends with; a new producer id is at hand."""
@@ -64,7 +64,7 @@ def fence(
     for fresh_id in (None, FRESH):
         outcome = decide_fence(
             txn,
-            finalized_version=finalized,
+            finalized_version=finalized_version,
             now_ms=NOW_MS,
             fresh_producer_id=fresh_id,
             is_timeout=by_timeout,
@@ -100,20 +100,20 @@ def end(txn: TxnMetadata, rules: Rules, *, epoch: int, committed: bool) -> objec
 
 
 @pytest.mark.parametrize(
-    ("rules", "expected"),
+    ("rules", "expected_error"),
     [
         (LATEST_RULES, ErrorCode.transaction_abortable),
         (Rules(unverified_is_abortable=False), ErrorCode.invalid_txn_state),
     ],
 )
-def test_a_partition_outside_of_the_transaction(rules: Rules, expected: ErrorCode) -> None:
+def test_a_partition_outside_of_the_transaction(rules: Rules, expected_error: ErrorCode) -> None:
     verification = decide_verify(entry(ONGOING), _verify(), release_rules=rules)
     assert isinstance(verification, PartitionsVerified)
-    assert verification.partition_errors == ((FOO_0, ErrorCode.none), (FOO_1, expected))
+    assert verification.partition_errors == ((FOO_0, ErrorCode.none), (FOO_1, expected_error))
 
 
 def test_verification_while_a_move_is_under_way() -> None:
-    txn = entry(ONGOING, pending=ONGOING)
+    txn = entry(ONGOING, pending_state=ONGOING)
     assert isinstance(decide_verify(txn, _verify(), release_rules=LATEST_RULES), PartitionsVerified)
     rejection = decide_verify(txn, _verify(), release_rules=Rules(verify_ignores_pending=False))
     assert isinstance(rejection, Rejection)
@@ -121,10 +121,15 @@ def test_verification_while_a_move_is_under_way() -> None:
 
 
 def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
-    txn = entry(PREPARE_COMMIT, epoch=PRODUCER_EPOCH_MAX, next_pid=FRESH, pending=PREPARE_COMMIT)
+    txn = entry(
+        PREPARE_COMMIT,
+        epoch=PRODUCER_EPOCH_MAX,
+        next_producer_id=FRESH,
+        pending_state=PREPARE_COMMIT,
+    )
     outcome_by_rules = {
         rules: decide_add_partitions(
-            txn, _add(pid=FRESH, epoch=0), now_ms=NOW_MS, release_rules=rules
+            txn, _add(producer_id=FRESH, epoch=0), now_ms=NOW_MS, release_rules=rules
         )
         for rules in (LATEST_RULES, Rules(pending_comes_before_identity=False))
     }
@@ -138,7 +143,7 @@ def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
 
 def test_a_pending_move_still_refuses_the_right_identity_of_old() -> None:
     rejection = decide_add_partitions(
-        entry(ONGOING, pending=ONGOING),
+        entry(ONGOING, pending_state=ONGOING),
         _add(),
         now_ms=NOW_MS,
         release_rules=Rules(pending_comes_before_identity=False),
@@ -148,12 +153,15 @@ def test_a_pending_move_still_refuses_the_right_identity_of_old() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "expected"), [(LATEST_RULES, TV_2), (Rules(client_version_is_kept=False), TV_0)]
+    ("rules", "expected_version"),
+    [(LATEST_RULES, TV_2), (Rules(client_version_is_kept=False), TV_0)],
 )
-def test_the_version_that_an_entry_remembers(rules: Rules, expected: TransactionVersion) -> None:
+def test_the_version_that_an_entry_remembers(
+    rules: Rules, expected_version: TransactionVersion
+) -> None:
     add_decision = decide_add_partitions(entry(), _add(), now_ms=NOW_MS, release_rules=rules)
     assert isinstance(add_decision, Decision)
-    assert add_decision.records[0].client_version is expected
+    assert add_decision.records[0].client_version is expected_version
 
 
 def _verify() -> VerifyPartitions:
@@ -165,10 +173,10 @@ def _verify() -> VerifyPartitions:
     )
 
 
-def _add(*, pid: int = 7, epoch: int = 5) -> AddPartitions:
+def _add(*, producer_id: int = 7, epoch: int = 5) -> AddPartitions:
     return AddPartitions(
         transactional_id=TID,
-        producer_id=ProducerId(pid),
+        producer_id=ProducerId(producer_id),
         producer_epoch=ProducerEpoch(epoch),
         partitions=frozenset({FOO_1}),
         transaction_version=TV_2,
@@ -184,8 +192,11 @@ def test_a_late_commit_that_meets_the_timeouts_abort() -> None:
     mended_rules = Rules(late_commit_is_fenced=True)
     assert end(txn, mended_rules, epoch=5, committed=True) is ErrorCode.producer_fenced
     assert end(txn, mended_rules, epoch=6, committed=True) is ErrorCode.invalid_txn_state
-    after_commit = entry(TransactionState.COMPLETE_COMMIT, epoch=6)
-    assert end(after_commit, mended_rules, epoch=5, committed=False) is ErrorCode.invalid_txn_state
+    metadata_after_commit = entry(TransactionState.COMPLETE_COMMIT, epoch=6)
+    assert (
+        end(metadata_after_commit, mended_rules, epoch=5, committed=False)
+        is ErrorCode.invalid_txn_state
+    )
 
 
 @pytest.mark.parametrize("state", [EMPTY, TransactionState.COMPLETE_COMMIT, COMPLETE_ABORT])
@@ -219,14 +230,14 @@ def test_the_timeout_raises_the_epoch() -> None:
         (old_rules, True, 5),
         (old_rules, False, 6),
     ):
-        record = fence(entry(ONGOING), rules, finalized=TV_0, by_timeout=by_timeout)
+        record = fence(entry(ONGOING), rules, finalized_version=TV_0, by_timeout=by_timeout)
         assert isinstance(record, TxnTransition)
         assert record.producer_epoch == epoch
 
 
 def test_a_fence_whose_record_was_lost_is_repeated() -> None:
     txn = entry(ONGOING, client_version=TV_0)
-    fence_transition = fence(txn, LATEST_RULES, finalized=TV_0)
+    fence_transition = fence(txn, LATEST_RULES, finalized_version=TV_0)
     assert isinstance(fence_transition, TxnTransition)
     withdrawn_txn = withdraw(begin(txn, fence_transition, now_ms=NOW_MS), fence_transition)
     assert withdrawn_txn.producer_epoch == 6
@@ -258,25 +269,32 @@ def test_a_double_fence_has_no_room_at_the_last_epochs() -> None:
 
 def test_a_fence_of_version_2_at_the_exhausted_epoch() -> None:
     txn = entry(ONGOING, epoch=EXHAUSTED)
-    for rules, next_pid, complete in (
+    for rules, next_producer_id, complete in (
         (LATEST_RULES, 1000, (1000, 0)),
         (Rules(fence_rotates_exhausted_id=False), -1, (7, PRODUCER_EPOCH_MAX)),
     ):
         record = fence(txn, rules)
         assert isinstance(record, TxnTransition)
-        assert (record.producer_epoch, record.next_producer_id) == (PRODUCER_EPOCH_MAX, next_pid)
+        assert (record.producer_epoch, record.next_producer_id) == (
+            PRODUCER_EPOCH_MAX,
+            next_producer_id,
+        )
         prepared_txn = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST_RULES)
         assert prepared_txn is not None
         complete_transition = to_complete(prepared_txn, now_ms=NOW_MS)
         assert (complete_transition.producer_id, complete_transition.producer_epoch) == complete
 
 
-@pytest.mark.parametrize("finalized", [TV_0, TV_2])
-def test_a_transaction_that_was_opened_at_the_last_epoch(finalized: TransactionVersion) -> None:
+@pytest.mark.parametrize("finalized_version", [TV_0, TV_2])
+def test_a_transaction_that_was_opened_at_the_last_epoch(
+    finalized_version: TransactionVersion,
+) -> None:
     txn = entry(ONGOING, epoch=PRODUCER_EPOCH_MAX)
     old_rules = Rules(last_epoch_recovers=False)
-    assert isinstance(fence(txn, LATEST_RULES, finalized=finalized), TxnTransition)
-    assert fence(txn, old_rules, finalized=finalized) is ErrorCode.unknown_server_error
+    assert isinstance(fence(txn, LATEST_RULES, finalized_version=finalized_version), TxnTransition)
+    assert (
+        fence(txn, old_rules, finalized_version=finalized_version) is ErrorCode.unknown_server_error
+    )
     last_epoch = PRODUCER_EPOCH_MAX
     assert end(txn, LATEST_RULES, epoch=last_epoch, committed=False) == last_epoch
     assert end(txn, old_rules, epoch=last_epoch, committed=False) is ErrorCode.unknown_server_error
@@ -324,7 +342,7 @@ def test_tags_are_of_no_meaning_to_a_release_without_transactions_v2() -> None:
 
 
 def test_a_new_session_after_a_transaction() -> None:
-    txn = entry(COMPLETE_ABORT, prev_pid=3)
+    txn = entry(COMPLETE_ABORT, previous_producer_id=3)
     record = to_empty(
         txn,
         producer_id=ProducerId(7),
@@ -346,7 +364,7 @@ def test_a_new_session_after_a_transaction() -> None:
 
 def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
     old_rules = Rules(moves_replace_whole_entry=False)
-    txn = entry(EMPTY, prev_pid=3, next_pid=9)
+    txn = entry(EMPTY, previous_producer_id=3, next_producer_id=9)
     open_transition = to_ongoing(
         txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS
     )
@@ -364,12 +382,14 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
         )
         assert prepared_txn is not None
         assert (prepared_txn.prev_producer_id, prepared_txn.next_producer_id) == (ids[0], -1)
-        completion = to_complete(prepared_txn, now_ms=NOW_MS)
-        complete = apply(
-            begin(prepared_txn, completion, now_ms=NOW_MS), completion, release_rules=rules
+        completing_transition = to_complete(prepared_txn, now_ms=NOW_MS)
+        complete_metadata = apply(
+            begin(prepared_txn, completing_transition, now_ms=NOW_MS),
+            completing_transition,
+            release_rules=rules,
         )
-        assert complete is not None
-        assert complete.prev_producer_id == 7
+        assert complete_metadata is not None
+        assert complete_metadata.prev_producer_id == 7
 
 
 def test_flexible_records_are_read_since_3_5() -> None:
@@ -391,12 +411,12 @@ def test_a_record_of_the_future_ends_a_load_of_old() -> None:
         key=encode_key(TID),
         value=encode_value(_session(), finalized_version=TV_1, release_rules=LATEST_RULES),
     )
-    future = Record(key=encode_key(TID), value=b"\x00\x09" + bytes(40))
-    log = [build_batch([record], timestamp_ms=NOW_MS) for record in (future, known_record)]
+    future_record = Record(key=encode_key(TID), value=b"\x00\x09" + bytes(40))
+    log = [build_batch([record], timestamp_ms=NOW_MS) for record in (future_record, known_record)]
     assert list(read_log(log, release_rules=LATEST_RULES).entries) == [TID]
-    stopped_load = read_log(log, release_rules=Rules(unknown_records_are_skipped=False))
-    assert stopped_load.entries == {}
-    assert stopped_load.read_error is not None
+    stopped_entries = read_log(log, release_rules=Rules(unknown_records_are_skipped=False))
+    assert stopped_entries.entries == {}
+    assert stopped_entries.read_error is not None
 
 
 def _session() -> TxnTransition:
@@ -414,11 +434,11 @@ def _session() -> TxnTransition:
 
 
 @pytest.mark.parametrize(
-    ("rules", "expected"), [(LATEST_RULES, False), (Rules(longest_timeout_is_never=False), True)]
+    ("rules", "is_expected"), [(LATEST_RULES, False), (Rules(longest_timeout_is_never=False), True)]
 )
-def test_the_longest_timeout(rules: Rules, *, expected: bool) -> None:
+def test_the_longest_timeout(rules: Rules, *, is_expected: bool) -> None:
     txn = entry(ONGOING, timeout_ms=TIMEOUT_NEVER_MS, start_ms=0)
-    assert is_timed_out(txn, now_ms=TIMEOUT_NEVER_MS + 1, release_rules=rules) is expected
+    assert is_timed_out(txn, now_ms=TIMEOUT_NEVER_MS + 1, release_rules=rules) is is_expected
 
 
 @pytest.mark.parametrize("committed", [True, False])

@@ -111,7 +111,7 @@ def test_a_move_needs_an_identity(fields: dict[str, int], complaint: str) -> Non
 def test_a_move_is_refused_while_another_is_pending() -> None:
     with pytest.raises(InvariantViolation, match="cannot begin Empty while Ongoing is pending"):
         begin(
-            entry(pending=TransactionState.ONGOING),
+            entry(pending_state=TransactionState.ONGOING),
             transition(TransactionState.EMPTY),
             now_ms=NOW_MS,
         )
@@ -119,13 +119,18 @@ def test_a_move_is_refused_while_another_is_pending() -> None:
 
 # Completion: what each target may differ in
 
-OPEN = entry(TransactionState.ONGOING, pending=TransactionState.ONGOING)
-ENDING = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT)
-ABORTING_IDLE = entry(TransactionState.COMPLETE_COMMIT, pending=TransactionState.PREPARE_ABORT)
-ENDED = entry(
-    TransactionState.PREPARE_COMMIT, epoch=6, last_epoch=5, pending=TransactionState.COMPLETE_COMMIT
+OPEN = entry(TransactionState.ONGOING, pending_state=TransactionState.ONGOING)
+ENDING = entry(TransactionState.ONGOING, pending_state=TransactionState.PREPARE_COMMIT)
+ABORTING_IDLE = entry(
+    TransactionState.COMPLETE_COMMIT, pending_state=TransactionState.PREPARE_ABORT
 )
-NEW_SESSION = entry(TransactionState.COMPLETE_COMMIT, pending=TransactionState.EMPTY)
+ENDED = entry(
+    TransactionState.PREPARE_COMMIT,
+    epoch=6,
+    last_epoch=5,
+    pending_state=TransactionState.COMPLETE_COMMIT,
+)
+NEW_SESSION = entry(TransactionState.COMPLETE_COMMIT, pending_state=TransactionState.EMPTY)
 
 _ONGOING = {"partitions": frozenset({FOO_0}), "start_timestamp_ms": NOW_MS - 1_000}
 _PREPARE = {**_ONGOING, "producer_epoch": 6, "last_producer_epoch": 5}
@@ -195,7 +200,7 @@ def test_unsound_completions_are_breaches(
 @pytest.mark.parametrize("state", [TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE])
 def test_states_that_are_only_pending_are_never_completed(state: TransactionState) -> None:
     with pytest.raises(InvariantViolation, match="unsound completion"):
-        check_complete(entry(pending=state), transition(state))
+        check_complete(entry(pending_state=state), transition(state))
 
 
 def test_only_the_pending_move_is_completed() -> None:
@@ -218,11 +223,11 @@ def test_what_the_targets_compute_passes_both_checks() -> None:
         txn, partitions=frozenset({FOO_0}), client_version=TransactionVersion.TV_2, now_ms=NOW_MS
     )
     check_complete(begin(txn, open_transition, now_ms=NOW_MS), open_transition)
-    open_ = entry(ONGOING, epoch=32_766)
+    open_metadata = entry(ONGOING, epoch=32_766)
     end_transition = to_prepared_v2(
-        open_, is_commit=True, fresh_producer_id=ProducerId(1000), now_ms=NOW_MS
+        open_metadata, is_commit=True, fresh_producer_id=ProducerId(1000), now_ms=NOW_MS
     )
-    check_complete(begin(open_, end_transition, now_ms=NOW_MS), end_transition)
-    prepared_txn = entry(PREPARE_COMMIT, epoch=32_767, last_epoch=32_766, next_pid=1000)
-    complete = to_complete(prepared_txn, now_ms=NOW_MS)
-    check_complete(begin(prepared_txn, complete, now_ms=NOW_MS), complete)
+    check_complete(begin(open_metadata, end_transition, now_ms=NOW_MS), end_transition)
+    prepared_txn = entry(PREPARE_COMMIT, epoch=32_767, last_epoch=32_766, next_producer_id=1000)
+    complete_transition = to_complete(prepared_txn, now_ms=NOW_MS)
+    check_complete(begin(prepared_txn, complete_transition, now_ms=NOW_MS), complete_transition)

@@ -30,8 +30,10 @@ TV_2 = TransactionVersion.TV_2
 LAST = 32_766
 
 
-def identity(pid: int, epoch: int) -> ProducerIdAndEpoch:
-    return ProducerIdAndEpoch(producer_id=ProducerId(pid), producer_epoch=ProducerEpoch(epoch))
+def identity(producer_id: int, epoch: int) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(
+        producer_id=ProducerId(producer_id), producer_epoch=ProducerEpoch(epoch)
+    )
 
 
 def entry_after(txn: TxnMetadata, decision: KeptDecision) -> TxnMetadata:
@@ -51,18 +53,20 @@ def keep_prepared(txn: TxnMetadata) -> tuple[TxnMetadata, PreparedKept]:
     return entry_after(txn, outcome), outcome.reply
 
 
-def end_command(pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> EndTxn:
+def end_command(producer_id: int, epoch: int, *, version: TransactionVersion = TV_2) -> EndTxn:
     return EndTxn(
         transactional_id=TID,
-        producer_id=ProducerId(pid),
+        producer_id=ProducerId(producer_id),
         producer_epoch=ProducerEpoch(epoch),
         committed=True,
         transaction_version=version,
     )
 
 
-def end(txn: TxnMetadata, pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> object:
-    command = end_command(pid, epoch, version=version)
+def end(
+    txn: TxnMetadata, producer_id: int, epoch: int, *, version: TransactionVersion = TV_2
+) -> object:
+    command = end_command(producer_id, epoch, version=version)
     outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST_RULES)
     if isinstance(outcome, NeedsProducerId):
         outcome = decide_end_txn(
@@ -78,12 +82,12 @@ def end(txn: TxnMetadata, pid: int, epoch: int, *, version: TransactionVersion =
 def complete_entry(txn: TxnMetadata, outcome: object) -> TxnMetadata:
     assert not isinstance(outcome, NeedsProducerId | Rejection)
     prepared_txn = entry_after(txn, outcome)  # type: ignore[arg-type]
-    pending = begin(prepared_txn, to_complete(prepared_txn, now_ms=NOW_MS), now_ms=NOW_MS)
-    completed_entry = apply(
-        pending, to_complete(prepared_txn, now_ms=NOW_MS), release_rules=LATEST_RULES
+    pending_metadata = begin(prepared_txn, to_complete(prepared_txn, now_ms=NOW_MS), now_ms=NOW_MS)
+    completed_metadata = apply(
+        pending_metadata, to_complete(prepared_txn, now_ms=NOW_MS), release_rules=LATEST_RULES
     )
-    assert completed_entry is not None
-    return completed_entry
+    assert completed_metadata is not None
+    return completed_metadata
 
 
 @pytest.mark.parametrize(
@@ -101,26 +105,34 @@ def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
     went_on: tuple[int, int],
 ) -> None:
     txn = entry(S.ONGOING, epoch=epoch)
-    after_first, reply = keep_prepared(txn)
-    txn_kept_twice, second_reply = keep_prepared(after_first)
-    assert (reply.producer_id, reply.producer_epoch) == first_identity
-    assert (second_reply.producer_id, second_reply.producer_epoch) == second_identity
-    assert reply.ongoing_identity == second_reply.ongoing_identity == identity(7, epoch)
-    assert (txn_kept_twice.state, txn_kept_twice.partitions, txn_kept_twice.start_timestamp_ms) == (
+    metadata_after_first, prepared_kept = keep_prepared(txn)
+    metadata_kept_twice, second_kept = keep_prepared(metadata_after_first)
+    assert (prepared_kept.producer_id, prepared_kept.producer_epoch) == first_identity
+    assert (second_kept.producer_id, second_kept.producer_epoch) == second_identity
+    assert prepared_kept.ongoing_identity == second_kept.ongoing_identity == identity(7, epoch)
+    assert (
+        metadata_kept_twice.state,
+        metadata_kept_twice.partitions,
+        metadata_kept_twice.start_timestamp_ms,
+    ) == (
         S.ONGOING,
         txn.partitions,
         txn.start_timestamp_ms,
     )
-    assert txn_kept_twice.txn_timeout_ms == txn.txn_timeout_ms
-    outcome = end(txn_kept_twice, *second_identity)
+    assert metadata_kept_twice.txn_timeout_ms == txn.txn_timeout_ms
+    outcome = end(metadata_kept_twice, *second_identity)
     assert not isinstance(outcome, Rejection)
-    completed_entry = complete_entry(txn_kept_twice, outcome)
-    assert (completed_entry.producer_id, completed_entry.producer_epoch, completed_entry.state) == (
+    completed_metadata = complete_entry(metadata_kept_twice, outcome)
+    assert (
+        completed_metadata.producer_id,
+        completed_metadata.producer_epoch,
+        completed_metadata.state,
+    ) == (
         *went_on,
         S.COMPLETE_COMMIT,
     )
     # The answer was lost: the same request is answered alike.
-    retried = end(completed_entry, *second_identity)
+    retried = end(completed_metadata, *second_identity)
     assert not isinstance(retried, Rejection | NeedsProducerId)
     assert retried.reply == identity(*went_on)  # type: ignore[attr-defined]
 
@@ -140,7 +152,7 @@ def test_an_open_transaction_is_kept_for_who_asks_for_that(*, is_kept: bool) -> 
 
 
 @pytest.mark.parametrize(
-    ("pid", "epoch", "version", "error"),
+    ("producer_id", "epoch", "version", "error"),
     [
         (7, 5, TV_2, ErrorCode.producer_fenced),
         (7, 5, TransactionVersion.TV_0, ErrorCode.producer_fenced),
@@ -150,10 +162,10 @@ def test_an_open_transaction_is_kept_for_who_asks_for_that(*, is_kept: bool) -> 
     ],
 )
 def test_only_the_last_caller_may_end_it(
-    pid: int, epoch: int, version: TransactionVersion, error: ErrorCode
+    producer_id: int, epoch: int, version: TransactionVersion, error: ErrorCode
 ) -> None:
     txn = keep_prepared(keep_prepared(entry(S.ONGOING))[0])[0]
-    outcome = end(txn, pid, epoch, version=version)
+    outcome = end(txn, producer_id, epoch, version=version)
     assert isinstance(outcome, Rejection)
     assert outcome.error is error
 
@@ -190,8 +202,10 @@ def test_who_ends_it_waits_while_it_moves() -> None:
     txn = keep_prepared(entry(S.ONGOING))[0]
     decision = decide_end_kept(txn, end_command(7, 6), now_ms=NOW_MS, fresh_producer_id=None)
     assert not isinstance(decision, Rejection | NeedsProducerId)
-    pending = begin(txn, decision.records[0], now_ms=NOW_MS)
-    outcome = decide_end_kept(pending, end_command(7, 6), now_ms=NOW_MS, fresh_producer_id=None)
+    pending_metadata = begin(txn, decision.records[0], now_ms=NOW_MS)
+    outcome = decide_end_kept(
+        pending_metadata, end_command(7, 6), now_ms=NOW_MS, fresh_producer_id=None
+    )
     assert isinstance(outcome, Rejection)
     assert outcome.error is ErrorCode.concurrent_transactions
 
@@ -199,8 +213,12 @@ def test_who_ends_it_waits_while_it_moves() -> None:
 def test_an_operator_fences_who_kept_it() -> None:
     txn = keep_prepared(entry(S.ONGOING))[0]
     outcome = decide_fence(txn, finalized_version=TV_2, now_ms=NOW_MS, release_rules=LATEST_RULES)
-    completed_entry = complete_entry(txn, outcome)
-    assert (completed_entry.state, completed_entry.producer_id, completed_entry.producer_epoch) == (
+    completed_metadata = complete_entry(txn, outcome)
+    assert (
+        completed_metadata.state,
+        completed_metadata.producer_id,
+        completed_metadata.producer_epoch,
+    ) == (
         S.COMPLETE_ABORT,
         7,
         7,

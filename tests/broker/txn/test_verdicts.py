@@ -36,7 +36,7 @@ PARTITION = TopicPartition("t", 0)
 def coordinator_answer(
     state: str = "Ongoing",
     *,
-    pid: int = 7,
+    producer_id: int = 7,
     epoch: int = 0,
     lists_partition: bool = True,
     timeout_ms: int = 60_000,
@@ -45,7 +45,7 @@ def coordinator_answer(
         transactional_id="app",
         coordinator_id=2,
         state=state,
-        producer_id=pid,
+        producer_id=producer_id,
         producer_epoch=epoch,
         lists_partition=lists_partition,
         timeout_ms=timeout_ms,
@@ -53,11 +53,16 @@ def coordinator_answer(
 
 
 @pytest.mark.parametrize(
-    ("transactional_id", "coordinated", "verdict", "expected_words"),
+    ("transactional_id", "coordinated", "status", "expected_words"),
     [
         (None, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 7"),
         ("app", None, OpenTxnStatus.HANGING, "has forgotten transactional id app"),
-        ("app", coordinator_answer(pid=8), OpenTxnStatus.HANGING, "goes on with producer id 8"),
+        (
+            "app",
+            coordinator_answer(producer_id=8),
+            OpenTxnStatus.HANGING,
+            "goes on with producer id 8",
+        ),
         (
             "app",
             coordinator_answer(lists_partition=False),
@@ -89,11 +94,11 @@ def coordinator_answer(
 def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
     transactional_id: str | None,
     coordinated: CoordinatedTxn | None,
-    verdict: OpenTxnStatus,
+    status: OpenTxnStatus,
     expected_words: str,
 ) -> None:
     judged_status, reason = OpenTxnStatus.judge(7, 0, transactional_id, coordinated)
-    assert judged_status is verdict
+    assert judged_status is status
     assert expected_words in reason
 
 
@@ -111,12 +116,12 @@ def test_an_open_transaction_without_a_timeout_is_one_of_two_phase_commit(
     assert coordinator_answer(state, timeout_ms=timeout_ms).is_two_phase is is_two_phase
 
 
-@pytest.mark.parametrize("verdict", OpenTxnStatus)
-def test_only_what_hangs_has_a_command(verdict: OpenTxnStatus) -> None:
-    command = verdict.repair_command(PARTITION, program=program_at("b:1", "--command-config", "f"))
+@pytest.mark.parametrize("status", OpenTxnStatus)
+def test_only_what_hangs_has_a_command(status: OpenTxnStatus) -> None:
+    command = status.repair_command(PARTITION, program=program_at("b:1", "--command-config", "f"))
     assert command == (
         "txnsim txns --bootstrap-server b:1 --command-config f repair --topic t --partition 0 --yes"
-        if verdict is OpenTxnStatus.HANGING
+        if status is OpenTxnStatus.HANGING
         else None
     )
 
@@ -145,18 +150,20 @@ def test_a_decision_names_the_marker_that_is_owed() -> None:
 
 
 def named_entry(
-    name: str, state: TransactionState, *, pid: int = 7, start_ms: int | None = None
+    name: str, state: TransactionState, *, producer_id: int = 7, start_ms: int | None = None
 ) -> TxnMetadata:
-    txn = entry(state, pid=pid, start_ms=start_ms)
-    fields = {field: getattr(txn, field) for field in txn.__struct_fields__}
+    txn = entry(state, producer_id=producer_id, start_ms=start_ms)
+    fields = {field_name: getattr(txn, field_name) for field_name in txn.__struct_fields__}
     return TxnMetadata(**{**fields, "transactional_id": TransactionalId(name)})
 
 
 TXNS = [
-    named_entry("Orders", TransactionState.EMPTY, pid=1),
-    named_entry("orders-2", TransactionState.ONGOING, pid=2, start_ms=NOW_MS - 100),
-    named_entry("payments", TransactionState.COMPLETE_COMMIT, pid=3, start_ms=NOW_MS - 5_000),
-    named_entry("buried", TransactionState.DEAD, pid=4),
+    named_entry("Orders", TransactionState.EMPTY, producer_id=1),
+    named_entry("orders-2", TransactionState.ONGOING, producer_id=2, start_ms=NOW_MS - 100),
+    named_entry(
+        "payments", TransactionState.COMPLETE_COMMIT, producer_id=3, start_ms=NOW_MS - 5_000
+    ),
+    named_entry("buried", TransactionState.DEAD, producer_id=4),
 ]
 
 
@@ -229,7 +236,7 @@ def test_what_re2_does_not_compile_is_refused(pattern: str) -> None:
 
 
 def test_a_listing_goes_by_the_committed_state() -> None:
-    txn = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
+    txn = entry(TransactionState.ONGOING, pending_state=TransactionState.PREPARE_ABORT)
     listing = list_transactions([txn], ListTransactions(states=("Ongoing",)), now_ms=NOW_MS)
     assert isinstance(listing, FilteredListing)
     assert listing.has(txn)
@@ -270,7 +277,7 @@ COMMITTED, ABORTED, UNKNOWN = PastDecision.COMMITTED, PastDecision.ABORTED, Past
 
 
 @pytest.mark.parametrize(
-    ("state", "epoch", "start_ms", "expected"),
+    ("state", "epoch", "start_ms", "expected_decision"),
     [
         # Transactions v2: the entry is one epoch further.
         # A commit is not known to be of this partition, which may have had its marker, too.
@@ -296,12 +303,15 @@ COMMITTED, ABORTED, UNKNOWN = PastDecision.COMMITTED, PastDecision.ABORTED, Past
     ],
 )
 def test_by_state_epoch_and_clock(
-    state: str, epoch: int, start_ms: int | None, expected: PastDecision
+    state: str, epoch: int, start_ms: int | None, expected_decision: PastDecision
 ) -> None:
     newest_txn = NewestTxn(
         state=state, producer_id=PID, producer_epoch=epoch, start_time_ms=start_ms
     )
-    assert DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest_txn).decision is expected
+    assert (
+        DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest_txn).decision
+        is expected_decision
+    )
 
 
 def test_who_has_gone_on_tells_nothing() -> None:
@@ -351,7 +361,7 @@ def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> DecisionEvid
 
 
 @pytest.mark.parametrize(
-    ("log", "expected"),
+    ("log", "expected_decision"),
     [
         ([note("PrepareCommit"), note("CompleteCommit")], COMMITTED),
         ([note("PrepareCommit", EPOCH + 1, is_v2=True)], COMMITTED),
@@ -368,10 +378,10 @@ def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> DecisionEvid
     ],
 )
 def test_the_log_tells_of_transactions_that_are_long_over(
-    log: list[CoordinatorRecord], expected: PastDecision | None
+    log: list[CoordinatorRecord], expected_decision: PastDecision | None
 ) -> None:
     evidence = by_log(log)
-    assert (None if evidence is None else evidence.decision) == expected
+    assert (None if evidence is None else evidence.decision) == expected_decision
     assert by_log(log, PID + 1) is None
 
 
@@ -383,7 +393,7 @@ TV_1, TV_2 = TransactionVersion.TV_1, TransactionVersion.TV_2
 
 
 @pytest.mark.parametrize(
-    ("state", "epoch", "prev_pid", "version", "last_epoch"),
+    ("state", "epoch", "previous_producer_id", "version", "last_epoch"),
     [
         (S.COMPLETE_COMMIT, 5, 7, TV_2, 4),
         (S.COMPLETE_ABORT, 5, 7, TV_2, 4),
@@ -401,15 +411,21 @@ TV_1, TV_2 = TransactionVersion.TV_1, TransactionVersion.TV_2
 def test_the_last_epoch_is_known_again(
     state: TransactionState,
     epoch: int,
-    prev_pid: int,
+    previous_producer_id: int,
     version: TransactionVersion,
     last_epoch: int,
 ) -> None:
-    read = entry(state, epoch=epoch, prev_pid=prev_pid, client_version=version)
-    loaded_entry = entry(
-        state, epoch=epoch, prev_pid=prev_pid, client_version=version, last_epoch=last_epoch
+    read_metadata = entry(
+        state, epoch=epoch, previous_producer_id=previous_producer_id, client_version=version
     )
-    assert restore_last_epoch(read) == loaded_entry
+    loaded_metadata = entry(
+        state,
+        epoch=epoch,
+        previous_producer_id=previous_producer_id,
+        client_version=version,
+        last_epoch=last_epoch,
+    )
+    assert restore_last_epoch(read_metadata) == loaded_metadata
 
 
 def _prev(record: TxnTransition) -> int:
@@ -427,19 +443,21 @@ def test_the_previous_id_is_logged_only_around_the_end() -> None:
         entry(S.ONGOING), is_commit=True, fresh_producer_id=None, now_ms=NOW_MS
     )
     assert _prev(end_transition) == 7
-    rotated = to_complete(entry(S.PREPARE_COMMIT, next_pid=FRESH), now_ms=NOW_MS)
-    assert (_prev(rotated), rotated.producer_id) == (7, FRESH)
+    rotating_transition = to_complete(
+        entry(S.PREPARE_COMMIT, next_producer_id=FRESH), now_ms=NOW_MS
+    )
+    assert (_prev(rotating_transition), rotating_transition.producer_id) == (7, FRESH)
 
 
 # Refusals say what was expected and what was found.
 
 
 RULE = "end.v5.pending"
-MOVING = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
+MOVING = entry(TransactionState.ONGOING, pending_state=TransactionState.PREPARE_ABORT)
 
 
 @pytest.mark.parametrize(
-    ("refusal", "error", "reason"),
+    ("rejection", "error", "reason"),
     [
         (empty_id_rejection(RULE), ErrorCode.invalid_request, "empty"),
         (unknown_id_rejection(RULE), ErrorCode.invalid_producer_id_mapping, "expired"),
@@ -463,10 +481,10 @@ MOVING = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
         (not_found_rejection(TID), ErrorCode.transactional_id_not_found, "txn-1"),
     ],
 )
-def test_error_and_reason(refusal: Rejection, error: ErrorCode, reason: str) -> None:
-    assert refusal.error is error
-    assert reason in refusal.reason
-    assert refusal.rule in (RULE, "describe.unknown-id")
+def test_error_and_reason(rejection: Rejection, error: ErrorCode, reason: str) -> None:
+    assert rejection.error is error
+    assert reason in rejection.reason
+    assert rejection.rule in (RULE, "describe.unknown-id")
 
 
 # What a coordinator is asked and answers.

@@ -46,7 +46,7 @@ def marker(
 
 
 @pytest.mark.parametrize(
-    ("decisions", "markers", "wrong_offsets"),
+    ("decision_records", "markers", "wrong_offsets"),
     [
         pytest.param([], [], [], id="nothing"),
         pytest.param([decision("C", 10)], [marker("C", 11)], [], id="as-decided"),
@@ -122,11 +122,15 @@ def marker(
     ],
 )
 def test_a_marker_contradicts_a_decision_whose_records_it_has_ended(
-    decisions: list[CoordinatorRecord], markers: list[ProducerMarker], wrong_offsets: list[int]
+    decision_records: list[CoordinatorRecord],
+    markers: list[ProducerMarker],
+    wrong_offsets: list[int],
 ) -> None:
-    wrong_data = list(contradictions(HERE, 7, "app", decisions, markers))
+    wrong_data = list(contradictions(HERE, 7, "app", decision_records, markers))
     assert [wrong_batch.offset for wrong_batch in wrong_data] == wrong_offsets
     for wrong_batch in wrong_data:
-        ended_by = next(ending for ending in markers if ending.offset == wrong_batch.offset)
+        ended_by = next(
+            ending_marker for ending_marker in markers if ending_marker.offset == wrong_batch.offset
+        )
         assert wrong_batch.is_commit != ended_by.is_commit
-    assert not list(contradictions(HERE, 8, "app", decisions, markers)), "another producer"
+    assert not list(contradictions(HERE, 8, "app", decision_records, markers)), "another producer"

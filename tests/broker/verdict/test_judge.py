@@ -119,15 +119,15 @@ def test_an_open_transaction_ends_with_its_producer_or_at_its_timeout() -> None:
 
 
 def test_a_fence_that_is_being_written_ends_the_transaction_before() -> None:
-    fenced_txn = msgspec.structs.replace(ONGOING, producer_epoch=1)
-    assert judge_cluster(cluster(transactions=(fenced_txn,))).state is VerdictState.HANGS
-    ending = msgspec.structs.replace(fenced_txn, is_ending=True)
-    assert judge_cluster(cluster(transactions=(ending,))).state is VerdictState.OPEN
+    fenced_txn_facts = msgspec.structs.replace(ONGOING, producer_epoch=1)
+    assert judge_cluster(cluster(transactions=(fenced_txn_facts,))).state is VerdictState.HANGS
+    ending_txn_facts = msgspec.structs.replace(fenced_txn_facts, is_ending=True)
+    assert judge_cluster(cluster(transactions=(ending_txn_facts,))).state is VerdictState.OPEN
 
 
 def test_two_phase_commit_has_no_timeout() -> None:
-    endless = transaction("Ongoing", HERE, timeout_ms=2**31 - 1)
-    ends = verdict_on(cluster(transactions=(endless,)))[1].ends
+    endless_txn_facts = transaction("Ongoing", HERE, timeout_ms=2**31 - 1)
+    ends = verdict_on(cluster(transactions=(endless_txn_facts,)))[1].ends
     assert ends is not None
     assert (ends.by, ends.at_ms) == (EndsBy.EXTERNAL_COORDINATOR, None)
     assert "no timeout" in ends.sentence
@@ -196,10 +196,10 @@ def test_what_no_coordinator_knows_hangs_and_an_operator_ends_it() -> None:
     assert partition.ends.by is EndsBy.OPERATOR
     assert partition.ends.command == "txnsim txns repair --topic t --partition 0 --yes"
     assert (partition.ends.marker, partition.ends.action) == ("ABORT", "End it: write ABORT")
-    _, undecided = verdict_on(cluster())
-    assert undecided.ends is not None
-    assert undecided.ends.marker is None
-    assert undecided.ends.action == "End it: the decision is unknown, write ABORT"
+    _, undecided_verdict = verdict_on(cluster())
+    assert undecided_verdict.ends is not None
+    assert undecided_verdict.ends.marker is None
+    assert undecided_verdict.ends.action == "End it: the decision is unknown, write ABORT"
 
 
 def test_while_a_coordinator_does_not_serve_nothing_is_said_to_hang() -> None:
@@ -260,8 +260,11 @@ def test_a_marker_above_the_high_watermark_waits_for_replicas() -> None:
     verdict, partition = verdict_on(cluster(msgspec.structs.replace(LOG, open_txns=())))
     assert verdict.state is VerdictState.WAITS
     assert partition.cause is StandingCause.UNREPLICATED
-    unknown_log = msgspec.structs.replace(LOG, open_txns=(), is_watermark_known=False)
-    assert judge_partition(unknown_log, cluster(unknown_log)).cause is StandingCause.WRITTEN
+    unknown_log_facts = msgspec.structs.replace(LOG, open_txns=(), is_watermark_known=False)
+    assert (
+        judge_partition(unknown_log_facts, cluster(unknown_log_facts)).cause
+        is StandingCause.WRITTEN
+    )
     assert partition.ends is not None
     assert partition.ends.by is EndsBy.REPLICATION
 
@@ -283,10 +286,16 @@ def test_a_hang_behind_the_holder_is_the_headline() -> None:
     assert partition.holder.transactional_id == "app"
     assert verdict.headline == "A transaction of producer 8 hangs on t-0: open since offset 2"
     assert "Transactions that are open behind it: 1." in partition.sentences
-    beyond = msgspec.structs.replace(log, last_stable_offset=0)
-    assert judge_partition(beyond, cluster(beyond)).holder is None, "another marker holds them"
-    ended_log = msgspec.structs.replace(log, log_start=3, last_stable_offset=4, high_watermark=4)
-    assert judge_partition(ended_log, cluster(ended_log)).holder is None, "its survey was older"
+    facts_beyond = msgspec.structs.replace(log, last_stable_offset=0)
+    assert judge_partition(facts_beyond, cluster(facts_beyond)).holder is None, (
+        "another marker holds them"
+    )
+    ended_log_facts = msgspec.structs.replace(
+        log, log_start=3, last_stable_offset=4, high_watermark=4
+    )
+    assert judge_partition(ended_log_facts, cluster(ended_log_facts)).holder is None, (
+        "its survey was older"
+    )
 
 
 WRONG = WrongData(
@@ -322,10 +331,13 @@ def test_wrong_data_is_told_until_its_records_are_deleted(
     assert (verdict.state, verdict.headline) == (VerdictState.WRONG_DATA, headline)
     assert partition.ends is not None
     assert partition.ends.by is EndsBy.NOTHING
-    deleted = msgspec.structs.replace(log, log_start=3)
-    assert judge_cluster(cluster(deleted, wrong_data=(wrong_batch,))).state is VerdictState.HEALTHY
-    hanging = judge_cluster(cluster(LOG, wrong_data=(wrong_batch,)))
-    assert hanging.state is VerdictState.HANGS, "that can be ended"
+    deleted_facts = msgspec.structs.replace(log, log_start=3)
+    assert (
+        judge_cluster(cluster(deleted_facts, wrong_data=(wrong_batch,))).state
+        is VerdictState.HEALTHY
+    )
+    hanging_verdict = judge_cluster(cluster(LOG, wrong_data=(wrong_batch,)))
+    assert hanging_verdict.state is VerdictState.HANGS, "that can be ended"
 
 
 @pytest.mark.parametrize(
@@ -398,15 +410,15 @@ def test_who_waits_is_said_and_so_is_none(
 
 
 @pytest.mark.parametrize(
-    ("answer", "sentence"),
+    ("answer_text", "sentence"),
     [
         (None, "The application asked to commit, and has no answer."),
         ("NONE", "The application asked to commit, and knows that it is committed."),
         ("INVALID_TXN_STATE", "The application asked to commit, and got INVALID_TXN_STATE."),
     ],
 )
-def test_an_application_knows_what_it_was_answered(answer: str | None, sentence: str) -> None:
-    assert application_sentence("commit", answer) == sentence
+def test_an_application_knows_what_it_was_answered(answer_text: str | None, sentence: str) -> None:
+    assert application_sentence("commit", answer_text) == sentence
 
 
 def test_old_brokers_tell_no_verdict() -> None:

@@ -23,7 +23,7 @@ from txnsim.verdict.words import (
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer", "sentence", "status"),
+    ("asked", "answer_text", "sentence", "status"),
     [
         (None, None, "The application has not asked to end it.", "open"),
         (
@@ -53,10 +53,10 @@ from txnsim.verdict.words import (
     ],
 )
 def test_an_application_is_known_by_what_it_asked_and_was_answered(
-    asked: str | None, answer: str | None, sentence: str, status: str
+    asked: str | None, answer_text: str | None, sentence: str, status: str
 ) -> None:
-    assert application_sentence(asked, answer) == sentence
-    assert application_status(asked, answer) == status
+    assert application_sentence(asked, answer_text) == sentence
+    assert application_status(asked, answer_text) == status
 
 
 def test_what_is_not_recorded_is_said() -> None:

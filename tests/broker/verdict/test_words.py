@@ -33,24 +33,24 @@ PARTITION = TopicPartition("t", 0)
 
 
 def standing(
-    cause: StandingCause, holder: BlockingTxn | None = None, *, other_holder_count: int = 0
+    cause: StandingCause, blocking_txn: BlockingTxn | None = None, *, other_holder_count: int = 0
 ) -> ReaderStanding:
     return ReaderStanding(
         partition=PARTITION,
         cause=cause,
         last_stable_offset=1,
         high_watermark=4,
-        blocking_txn=holder,
+        blocking_txn=blocking_txn,
         later_open_count=other_holder_count,
     )
 
 
-def holder(verdict: OpenTxnStatus) -> BlockingTxn:
+def holder(status: OpenTxnStatus) -> BlockingTxn:
     return BlockingTxn(
         producer_id=7,
         producer_epoch=0,
         quiet_ms=2_500,
-        verdict=verdict,
+        verdict=status,
         reason="so it is",
         transactional_id="app",
         coordinator_id=2,
@@ -58,7 +58,7 @@ def holder(verdict: OpenTxnStatus) -> BlockingTxn:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "advice"),
+    ("status", "advice"),
     [
         (OpenTxnStatus.HANGING, "txnsim txns repair --topic t --partition 0 --yes"),
         (OpenTxnStatus.DECIDED, "Look at broker 2"),
@@ -66,10 +66,10 @@ def holder(verdict: OpenTxnStatus) -> BlockingTxn:
     ],
 )
 def test_the_words_say_what_holds_readers_and_what_to_do(
-    verdict: OpenTxnStatus, advice: str
+    status: OpenTxnStatus, advice: str
 ) -> None:
     first_sentence, second_sentence, third_sentence, last_sentence = standing_sentences(
-        standing(StandingCause.HANGING, holder(verdict), other_holder_count=2)
+        standing(StandingCause.HANGING, holder(status), other_holder_count=2)
     )
     assert first_sentence == withheld_sentence(1, 4)
     assert "producer id 7, epoch 0" in second_sentence
@@ -81,8 +81,8 @@ def test_the_words_say_what_holds_readers_and_what_to_do(
 @pytest.mark.parametrize("is_two_phase", [False, True])
 def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_phase: bool) -> None:
     """The application is gone, and a checkpoint of Flink may count the records as committed."""
-    lingering = msgspec.structs.replace(holder(OpenTxnStatus.ALIVE), is_two_phase=is_two_phase)
-    advice = standing_sentences(standing(StandingCause.ALIVE, lingering))[2]
+    lingering_txn = msgspec.structs.replace(holder(OpenTxnStatus.ALIVE), is_two_phase=is_two_phase)
+    advice = standing_sentences(standing(StandingCause.ALIVE, lingering_txn))[2]
     words_before_command, _, command = advice.partition(DISCARD_WARNING)
     assert "first" in words_before_command, "what to look at comes before the command"
     assert "checkpoint" in DISCARD_WARNING
@@ -91,11 +91,12 @@ def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_ph
 
 def test_a_command_is_that_of_the_cluster() -> None:
     assert program_at(None) == "txnsim txns"
-    standing_there = msgspec.structs.replace(
+    reader_standing = msgspec.structs.replace(
         standing(StandingCause.ALIVE, holder(OpenTxnStatus.ALIVE)), program=program_at("b:1")
     )
     assert (
-        "txnsim txns --bootstrap-server b:1 forceTerminate" in standing_sentences(standing_there)[2]
+        "txnsim txns --bootstrap-server b:1 forceTerminate"
+        in standing_sentences(reader_standing)[2]
     )
 
 
@@ -110,12 +111,12 @@ def test_what_was_decided_is_said_and_a_guess_is_asked_for(
     decision: PastDecision, guess: str
 ) -> None:
     evidence = DecisionEvidence(decision=decision, because="a log says so")
-    hanging = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=evidence)
-    advice = standing_sentences(standing(StandingCause.HANGING, hanging))[2]
+    hanging_txn = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=evidence)
+    advice = standing_sentences(standing(StandingCause.HANGING, hanging_txn))[2]
     assert f"It hangs. {evidence}. To end it: " in advice
     assert advice.endswith(guess or "--yes")
-    assert standing_advice(standing(StandingCause.HANGING, hanging)) == f"It hangs. {evidence}."
-    assert standing_advice(standing(StandingCause.UNREPLICATED, hanging)) == ""
+    assert standing_advice(standing(StandingCause.HANGING, hanging_txn)) == f"It hangs. {evidence}."
+    assert standing_advice(standing(StandingCause.UNREPLICATED, hanging_txn)) == ""
 
 
 def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
@@ -150,8 +151,10 @@ def test_share_groups_that_wait_there_are_named_up_to_ten() -> None:
         f" {', '.join(f'g{at} (start offset {at})' for at in range(1, NAMED_GROUPS_MAX - 1))}"
         " and 2 more."
     )
-    ten = msgspec.structs.replace(alive_standing, share_groups=[("g", None)] * NAMED_GROUPS_MAX)
-    assert standing_sentences(ten)[-1].endswith("g, g.")
+    standing_of_ten = msgspec.structs.replace(
+        alive_standing, share_groups=[("g", None)] * NAMED_GROUPS_MAX
+    )
+    assert standing_sentences(standing_of_ten)[-1].endswith("g, g.")
 
 
 def test_what_is_not_on_all_replicas_is_no_transaction() -> None:
@@ -165,7 +168,7 @@ def test_a_command_ends_its_sentence_and_names_what_was_meant(
     status: OpenTxnStatus, tmp_path: Path
 ) -> None:
     """The line can be pasted as it is into a shell, with the remark behind the command."""
-    lines, expected = [], []
+    shell_lines, expected = [], []
     for name in HOSTILE_NAMES:
         blocking_txn = msgspec.structs.replace(holder(status), transactional_id=name)
         held_standing = msgspec.structs.replace(
@@ -174,13 +177,13 @@ def test_a_command_ends_its_sentence_and_names_what_was_meant(
             program=command_line(PROGRAM),
         )
         advice = standing_sentences(held_standing)[2]
-        lines.append(ShellText(advice[advice.index(f" {PROGRAM} ") :]))
+        shell_lines.append(ShellText(advice[advice.index(f" {PROGRAM} ") :]))
         if status is OpenTxnStatus.ALIVE:
             expected.append(["forceTerminateTransaction", *option("--transactionalId", name)])
         else:
             partition_words = partition_options(TopicPartition(name, 0))
             expected.append(["repair", *partition_words, "--yes", "--guess"])
-    assert words_received("sh", lines, tmp_path / "home") == expected
+    assert words_received("sh", shell_lines, tmp_path / "home") == expected
 
 
 @pytest.mark.parametrize(
@@ -227,11 +230,11 @@ def test_a_coordinator_is_told_in_a_sentence(
 
 def test_a_transaction_that_was_committed_is_not_ended_with_kafkas_own_tool() -> None:
     """Kafka's own tool writes ABORT markers only."""
-    committed = words.real_kafka_advice(PARTITION, 1, is_commit=True)
-    assert committed.end_command is None
-    assert "its records would be lost" in committed.end
-    aborted = words.real_kafka_advice(PARTITION, 1, is_commit=False)
-    assert (aborted.end, aborted.end_command) == (
+    committing_advice = words.real_kafka_advice(PARTITION, 1, is_commit=True)
+    assert committing_advice.end_command is None
+    assert "its records would be lost" in committing_advice.end
+    aborting_advice = words.real_kafka_advice(PARTITION, 1, is_commit=False)
+    assert (aborting_advice.end, aborting_advice.end_command) == (
         "",
         "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic t --partition 0"
         " --start-offset 1",

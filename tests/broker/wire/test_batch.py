@@ -7,7 +7,8 @@ def test_everything_named_can_be_had_from_one_place() -> None:
     origins = (batch_header, compression, control, records)
     for field_name in batch.__all__:
         assert any(
-            getattr(origin, field_name, None) is getattr(batch, field_name) for origin in origins
+            getattr(origin_module, field_name, None) is getattr(batch, field_name)
+            for origin_module in origins
         ), field_name
 
 
@@ -31,10 +32,10 @@ def test_a_produced_batch_becomes_one_of_the_log_and_is_read_back() -> None:
         timestamp_ms=1700000000200,
     )
     log = stored_batch + marker
-    [(_, batch_data), (position, end)] = batch.iter_batches(log)
-    assert (batch_data.base_offset, end.base_offset) == (42, 43)
-    assert batch.crc_is_valid(log, batch_data)
-    assert batch.crc_is_valid(log, end, position)
+    [(_, batch_header), (position, end_header)] = batch.iter_batches(log)
+    assert (batch_header.base_offset, end_header.base_offset) == (42, 43)
+    assert batch.crc_is_valid(log, batch_header)
+    assert batch.crc_is_valid(log, end_header, position)
     assert batch.read_records(log)[0].offset == 42
     assert batch.read_control_record(log, position) == batch.ControlRecord(
         type=batch.COMMIT, version=0, coordinator_epoch=5

@@ -25,10 +25,10 @@ def test_a_field_has_what_its_line_says() -> None:
     assert (cls.__name__, cls.__doc__, cls.__api_key__) == ("Outer", "Some.", 7)
     rows = describe(cls)
     assert rows.flexible
-    name, array, ids = rows.plain
+    name, array_row, ids_row = rows.plain
     assert (name.kind, name.nullable, name.default) == ("string", True, REQUIRED)
-    assert (array.entity, array.array, array.nullable) == (inner, True, False)
-    assert (ids.kind, ids.array, ids.default) == ("uuid", True, ())
+    assert (array_row.entity, array_row.array, array_row.nullable) == (inner, True, False)
+    assert (ids_row.kind, ids_row.array, ids_row.default) == ("uuid", True, ())
     (tagged_row,) = rows.tagged
     assert (tagged_row.entity, tagged_row.nullable, tagged_row.tag, tagged_row.default) == (
         inner,

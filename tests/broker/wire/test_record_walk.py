@@ -159,9 +159,13 @@ def test_many_headers_are_walked_over_with_breaks(counts: tuple[int, ...]) -> No
 
 def test_a_walk_stops_where_there_are_too_many_headers() -> None:
     record_bytes = with_headers(0, WALK_PIECES + 2)
-    walk_result = walk(record_bytes, 0, 2)
-    assert walk_result is not None
-    assert (walk_result.newest_delta, walk_result.records_left, walk_result.broken_off_end) == (
+    walk_progress = walk(record_bytes, 0, 2)
+    assert walk_progress is not None
+    assert (
+        walk_progress.newest_delta,
+        walk_progress.records_left,
+        walk_progress.broken_off_end,
+    ) == (
         1,
         1,
         len(record_bytes),

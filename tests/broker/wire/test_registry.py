@@ -263,8 +263,8 @@ KINDS: list[tuple[int, type[Filters]]] = [(66, TransactionFilters), (16, GroupFi
 
 def set_all(filters_class: type[Filters]) -> Filters:
     """All filters, each with a value that filters something out."""
-    off = filters_class()
-    values = {field_name: getattr(off, field_name) for field_name in filters_class.NAMES}
+    off_filters = filters_class()
+    values = {field_name: getattr(off_filters, field_name) for field_name in filters_class.NAMES}
     return filters_class(
         **{
             name: 0
@@ -296,14 +296,14 @@ def test_what_is_said_is_read_and_what_a_version_can_not_say_is_off(
     api_key: int, filters_class: type[Filters]
 ) -> None:
     filters = set_all(filters_class)
-    off = filters_class()
+    off_filters = filters_class()
     for version in versions(api_key):
-        read = filters_class.of(
+        read_filters = filters_class.of(
             codec.build(codec.request_class(api_key, version), **filters.fields())
         )
         for field_name, row in filters_class.NAMES.items():
-            assert getattr(read, field_name) == getattr(
-                filters if row.since <= version else off, field_name
+            assert getattr(read_filters, field_name) == getattr(
+                filters if row.since <= version else off_filters, field_name
             )
 
 
@@ -328,12 +328,12 @@ def test_a_filter_is_as_wide_as_its_field(api_key: int, filters_class: type[Filt
         row.name: row for row in describe(codec.request_class(api_key, versions(api_key)[-1])).plain
     }
     numbers = [
-        filter_row
-        for field_name, filter_row in filters_class.NAMES.items()
+        filter_name
+        for field_name, filter_name in filters_class.NAMES.items()
         if isinstance(getattr(filters_class(), field_name), int)
     ]
-    assert [f"int{filter_row.bits}" for filter_row in numbers] == [
-        rows[filter_row.field].kind for filter_row in numbers
+    assert [f"int{filter_name.bits}" for filter_name in numbers] == [
+        rows[filter_name.field].kind for filter_name in numbers
     ]
 
 
@@ -402,11 +402,11 @@ def test_arrays_of_entities_and_of_primitives_differ() -> None:
 
 
 def test_null_is_allowed_where_the_annotation_says_so() -> None:
-    transactional_id, acks, *_ = describe(request_class(0, 9)).plain
-    assert transactional_id.nullable
-    assert transactional_id.default is None
-    assert not acks.nullable
-    assert acks.default is REQUIRED
+    transactional_id_row, acks_row, *_ = describe(request_class(0, 9)).plain
+    assert transactional_id_row.nullable
+    assert transactional_id_row.default is None
+    assert not acks_row.nullable
+    assert acks_row.default is REQUIRED
 
 
 def test_tagged_fields_ascend_and_always_have_a_default() -> None:

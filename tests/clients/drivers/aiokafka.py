@@ -363,5 +363,5 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run it in the library's loop and wait."""
     if not _thread.is_alive():
         _thread.start()
-    bounded = asyncio.wait_for(coroutine, PATIENCE_S)
-    return asyncio.run_coroutine_threadsafe(bounded, _loop).result()
+    bounded_coroutine = asyncio.wait_for(coroutine, PATIENCE_S)
+    return asyncio.run_coroutine_threadsafe(bounded_coroutine, _loop).result()

@@ -274,9 +274,9 @@ class DriverMember(ManagedResource):
         """See ``base.DriverMember``."""
 
     def rewind(self) -> None:
-        for position in self._consumer.committed(self._consumer.assignment(), PATIENCE_S):
-            position.offset = max(position.offset, 0)
-            self._consumer.seek(position)
+        for topic_partition in self._consumer.committed(self._consumer.assignment(), PATIENCE_S):
+            topic_partition.offset = max(topic_partition.offset, 0)
+            self._consumer.seek(topic_partition)
 
 
 def _login_settings(login: Login) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def by_certificate(directory: Path) -> Login:
 
 
 @contextmanager
-def capture_log(library: str) -> Iterator[list[str]]:
+def capture_log(library_name: str) -> Iterator[list[str]]:
     """The library's log lines during the block; some libraries name a refusal only there."""
     lines: list[str] = []
 
@@ -86,7 +86,7 @@ def capture_log(library: str) -> Iterator[list[str]]:
         def emit(self, record: logging.LogRecord) -> None:
             lines.append(record.getMessage())
 
-    logger, handler = logging.getLogger(library), LineHandler()
+    logger, handler = logging.getLogger(library_name), LineHandler()
     logger.addHandler(handler)
     try:
         yield lines

@@ -136,15 +136,15 @@ def api_versions(shop: Shop) -> None:
     head_lines = [
         printed_line for printed_line in printed_lines if not printed_line.startswith(("\t", ")"))
     ]
-    addresses = {re.sub(r" \(id: .*", "", head) for head in head_lines}
+    addresses = {re.sub(r" \(id: .*", "", head_text) for head_text in head_lines}
     expect("brokers", addresses, set(shop.tools.bootstrap.split(",")))
-    for api, versions in _SUPPORTED_VERSIONS.items():
+    for api, version_text in _SUPPORTED_VERSIONS.items():
         lines = [
             printed_line for printed_line in printed_lines if printed_line.startswith(f"\t{api}: ")
         ]
         expect(f"brokers that tell of {api}", len(lines), len(head_lines))
         for line in lines:
-            expect(api, re.sub(r" \[.*", "", line.partition(": ")[2]), versions)
+            expect(api, re.sub(r" \[.*", "", line.partition(": ")[2]), version_text)
 
 
 def client_metrics(shop: Shop) -> None:

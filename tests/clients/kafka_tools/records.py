@@ -30,10 +30,10 @@ def produce(shop: Shop) -> None:
         )
         expect_output(producer_output, "")
         offset = 2 * codec_index
-        head = "CreateTime:<n> Partition:0 Offset:"
+        head_text = "CreateTime:<n> Partition:0 Offset:"
         expected += [
-            f"{head}{offset} codec:{codec},empty: key-{codec} {codec * 50}",
-            f"{head}{offset + 1} last:h next-ä value",
+            f"{head_text}{offset} codec:{codec},empty: key-{codec} {codec * 50}",
+            f"{head_text}{offset + 1} last:h next-ä value",
         ]
     properties = ("key", "headers", "offset", "partition", "timestamp")
     options = [f"--formatter-property=print.{property_name}=true" for property_name in properties]
@@ -79,12 +79,12 @@ def abort(shop: Shop) -> None:
     transactional_id, topic = shop.open_transaction("abort")
     _terminate(shop, transactional_id)
     expect("read_uncommitted", shop.values(topic, "read_uncommitted", count=1), ["open"])
-    payload = shop.file("payload", "of the next one\n")
+    payload_text = shop.file("payload", "of the next one\n")
     expect_output(
         shop.tools.run(
             "kafka-producer-perf-test",
             *("--topic", topic, "--num-records", "3", "--throughput", "-1"),
-            *("--payload-file", payload, "--transactional-id", transactional_id),
+            *("--payload-file", payload_text, "--transactional-id", transactional_id),
             *("--bootstrap-server", shop.tools.bootstrap),
         ),
         "Reading payloads from: <any>\nNumber of records read: 1\n3 records sent<any>",
@@ -117,7 +117,7 @@ def performance(shop: Shop) -> None:
     """kafka-producer-perf-test with and without transactions, kafka-consumer-perf-test."""
     topic = shop.new_topic("measured", partitions=2)
     common = ("--topic", topic, "--record-size", "100", "--throughput", "-1")
-    report = (
+    report_text = (
         " records sent, <decimal> records/sec (<decimal> MB/sec), <decimal> ms avg latency,"
         " <decimal> ms max latency, <n> ms 50th, <n> ms 95th, <n> ms 99th, <n> ms 99.9th."
     )
@@ -133,7 +133,7 @@ def performance(shop: Shop) -> None:
             *("--bootstrap-server", shop.tools.bootstrap, *common),
             *("--num-records", str(count), *options),
         )
-        expect_output(report_of_run, f"{count}{report}")
+        expect_output(report_of_run, f"{count}{report_text}")
     values = shop.values(topic, "read_committed", count=400)
     expect("records", len(values), 400)
     consumer_output = shop.tools.ask(
@@ -141,8 +141,8 @@ def performance(shop: Shop) -> None:
         *("--topic", topic, "--num-records", "400", "--timeout", "30000"),
         *("--group", shop.unique_name("measured")),
     )
-    head, row = consumer_output.stdout.splitlines()
-    expect("columns", len(head.split(", ")), len(row.split(", ")))
+    head_text, row = consumer_output.stdout.splitlines()
+    expect("columns", len(head_text.split(", ")), len(row.split(", ")))
     expect("records consumed", row.split(", ")[4], "400")
 
 

@@ -28,12 +28,12 @@ _TLS: Final = "TXNSIM_TLS_BOOTSTRAP"
 
 def sasl(shop: Shop) -> None:
     """Write and read transactions through each mechanism; a wrong password is refused."""
-    for mechanism, user in _USERS.items():
-        config = _config(shop, user, mechanism)
+    for mechanism, user_name in _USERS.items():
+        config = _config(shop, user_name, mechanism)
         _transact(shop, _SASL, config, f"sasl-{mechanism.lower()}")
         if mechanism == "OAUTHBEARER":
             continue  # no password to be wrong
-        file_text = Path(config).read_text().replace(f"{user}-secret", "wrong")
+        file_text = Path(config).read_text().replace(f"{user_name}-secret", "wrong")
         wrong_config = shop.file(f"wrong-{mechanism}.properties", file_text)
         expect_refusal(
             _run(shop, _SASL, wrong_config, "kafka-topics", "--list"), "Authentication failed"
@@ -49,39 +49,39 @@ def tls(shop: Shop) -> None:
 
 def acls(shop: Shop) -> None:
     """kafka-acls: add, list, remove, literal and by prefix."""
-    admin, topic = _demo_file(shop, "admin.properties"), shop.unique_name("acl")
+    admin_file, topic = _demo_file(shop, "admin.properties"), shop.unique_name("acl")
     resource = ("--topic", topic, "--resource-pattern-type", "prefixed")
     rule = ("--allow-principal", "User:somebody", "--operation", "Read", *resource)
     pattern = f"`ResourcePattern(resourceType=TOPIC, name={topic}, patternType=PREFIXED)`"
-    entry = "(principal=User:somebody, host=*, operation=READ, permissionType=ALLOW)"
-    addition = _run(shop, _SASL, admin, "kafka-acls", "--add", *rule)
+    entry_text = "(principal=User:somebody, host=*, operation=READ, permissionType=ALLOW)"
+    addition = _run(shop, _SASL, admin_file, "kafka-acls", "--add", *rule)
     expect("exit status", addition.code, 0)
     message = lean(addition.stdout)  # and what is there now, if the broker has heard of it already
     require(
         f"tells what is added: {message}",
-        message.startswith(f"Adding ACLs for resource {pattern}:\n{entry}"),
+        message.startswith(f"Adding ACLs for resource {pattern}:\n{entry_text}"),
     )
-    listing = f"Current ACLs for resource {pattern}:\n{entry}"
+    listing_text = f"Current ACLs for resource {pattern}:\n{entry_text}"
     list_command = ("kafka-acls", "--list", *resource)
-    eventually(lambda: expect_output(_run(shop, _SASL, admin, *list_command), listing))
-    removal = _run(shop, _SASL, admin, "kafka-acls", "--remove", "--force", *rule)
+    eventually(lambda: expect_output(_run(shop, _SASL, admin_file, *list_command), listing_text))
+    removal = _run(shop, _SASL, admin_file, "kafka-acls", "--remove", "--force", *rule)
     expect("exit status", removal.code, 0)
-    eventually(lambda: expect_output(_run(shop, _SASL, admin, *list_command), ""))
+    eventually(lambda: expect_output(_run(shop, _SASL, admin_file, *list_command), ""))
 
 
 def _scram_credentials(shop: Shop) -> None:
     """A user made by kafka-configs can log in, and cannot any more once it is deleted."""
-    admin, user = _demo_file(shop, "admin.properties"), shop.unique_name("scram")
-    entity = ("--alter", "--entity-type", "users", "--entity-name", user)
-    confirmation = f"Completed updating config for user {user}."
-    add = ("--add-config", f"SCRAM-SHA-512=[password={user}-secret]")
-    expect_output(_run(shop, _SASL, admin, "kafka-configs", *entity, *add), confirmation)
+    admin_file, user_name = _demo_file(shop, "admin.properties"), shop.unique_name("scram")
+    entity = ("--alter", "--entity-type", "users", "--entity-name", user_name)
+    confirmation = f"Completed updating config for user {user_name}."
+    add = ("--add-config", f"SCRAM-SHA-512=[password={user_name}-secret]")
+    expect_output(_run(shop, _SASL, admin_file, "kafka-configs", *entity, *add), confirmation)
     file_text = Path(_config(shop, "scram-user", "SCRAM-SHA-512")).read_text()
-    config = shop.file("new-user.properties", file_text.replace("scram-user", user))
+    config = shop.file("new-user.properties", file_text.replace("scram-user", user_name))
     list_command = ("kafka-broker-api-versions",)
     eventually(lambda: expect("may log in", _run(shop, _SASL, config, *list_command).code, 0))
     delete = ("--delete-config", "SCRAM-SHA-512")
-    expect_output(_run(shop, _SASL, admin, "kafka-configs", *entity, *delete), confirmation)
+    expect_output(_run(shop, _SASL, admin_file, "kafka-configs", *entity, *delete), confirmation)
     eventually(
         lambda: expect_refusal(
             _run(shop, _SASL, config, *list_command), "SaslAuthenticationException"
@@ -91,9 +91,9 @@ def _scram_credentials(shop: Shop) -> None:
 
 def _transact(shop: Shop, listener: str, config: str, stem: str) -> None:
     topic, transactional_id = shop.unique_name(stem), shop.unique_name(stem)
-    admin = _demo_file(shop, "admin.properties")
+    admin_file = _demo_file(shop, "admin.properties")
     create = ("--create", "--topic", topic, "--partitions", "1")
-    expect_output(_run(shop, _SASL, admin, "kafka-topics", *create), f"Created topic {topic}.")
+    expect_output(_run(shop, _SASL, admin_file, "kafka-topics", *create), f"Created topic {topic}.")
     perf_test = _run(
         shop,
         listener,
@@ -130,14 +130,14 @@ def _run(shop: Shop, listener: str, config: str, tool: str, *args: str) -> ToolR
     return shop.tools.run(tool, *args, *bootstrap, *login)
 
 
-def _config(shop: Shop, user: str, mechanism: str) -> str:
+def _config(shop: Shop, user_name: str, mechanism: str) -> str:
     """The demo's properties of the user, with this mechanism."""
-    file_text = Path(_demo_file(shop, f"{user}.properties")).read_text()
+    file_text = Path(_demo_file(shop, f"{user_name}.properties")).read_text()
     mechanism_line = next(
         line for line in file_text.splitlines() if line.startswith("sasl.mechanism=")
     )
     return shop.file(
-        f"{user}-{mechanism}.properties",
+        f"{user_name}-{mechanism}.properties",
         file_text.replace(mechanism_line, f"sasl.mechanism={mechanism}"),
     )
 

@@ -47,7 +47,7 @@ def topics(shop: Shop) -> None:
 
 
 def _expect_description(shop: Shop, topic: str, *, partitions: int) -> None:
-    head = (
+    head_text = (
         f"Topic: {topic} TopicId: <word> PartitionCount: {partitions} ReplicationFactor: 1"
         " Configs: min.insync.replicas=1,retention.ms=1000000\n"
     )
@@ -57,7 +57,7 @@ def _expect_description(shop: Shop, topic: str, *, partitions: int) -> None:
         for partition in range(partitions)
     )
     describe = ("--describe", "--topic", topic)
-    eventually(lambda: expect_output(shop.tools.ask("kafka-topics", *describe), head + rows))
+    eventually(lambda: expect_output(shop.tools.ask("kafka-topics", *describe), head_text + rows))
 
 
 def assignments(shop: Shop) -> None:
@@ -136,7 +136,7 @@ def broker_configs(shop: Shop) -> None:
 
 def other_configs(shop: Shop) -> None:
     """Quotas, SCRAM credentials, configs of groups."""
-    client, user, group = (
+    client, user_name, group = (
         shop.unique_name("client"),
         shop.unique_name("user"),
         shop.unique_name("configured-group"),
@@ -149,10 +149,10 @@ def other_configs(shop: Shop) -> None:
             f"Quota configs for client-id '{client}' are producer_byte_rate=1000000.0",
         ),
         (
-            ("user", "users", user),
+            ("user", "users", user_name),
             "SCRAM-SHA-256=[iterations=8192,password=secret]",
             "SCRAM-SHA-256",
-            f"SCRAM credential configs for user-principal '{user}' are"
+            f"SCRAM credential configs for user-principal '{user_name}' are"
             " SCRAM-SHA-256=iterations=8192",
         ),
         (
@@ -191,10 +191,12 @@ def offsets_and_records(shop: Shop) -> None:
     """kafka-get-offsets by every kind of time, kafka-delete-records."""
     topic, tool = shop.new_topic("records", partitions=2), "kafka-get-offsets"
     first_partition_name = f"{topic}-0"
-    payload = "".join(f"key\t{record_number}\n" for record_number in range(5))
+    payload_text = "".join(f"key\t{record_number}\n" for record_number in range(5))
     keyed_options = ("--reader-property", "parse.key=true")
     expect_output(
-        shop.tools.ask("kafka-console-producer", "--topic", topic, *keyed_options, stdin=payload),
+        shop.tools.ask(
+            "kafka-console-producer", "--topic", topic, *keyed_options, stdin=payload_text
+        ),
         "",
     )
     end_rows = shop.tools.ask(tool, "--topic", topic).stdout.split()

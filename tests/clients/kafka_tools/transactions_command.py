@@ -116,11 +116,11 @@ def parse_table(text: str, columns: Sequence[str]) -> list[Row]:
         CheckFailure: Other columns, or not that shape.
     """
     lines = [line.split("\t") for line in text.splitlines()]
-    if not lines or tuple(cell.rstrip() for cell in lines[0][:-1]) != tuple(columns):
+    if not lines or tuple(cell_text.rstrip() for cell_text in lines[0][:-1]) != tuple(columns):
         raise CheckFailure(f"expected the columns {tuple(columns)}, found {text!r}")
-    widths = [len(cell) for cell in lines[0]]
+    widths = [len(cell_text) for cell_text in lines[0]]
     for line in lines:
-        if [len(cell) for cell in line] != widths:
+        if [len(cell_text) for cell_text in line] != widths:
             raise CheckFailure(f"cells of unequal width: {text!r}")
     for width_index, width in enumerate(widths[:-1]):
         if max(len(line[width_index].rstrip()) for line in lines) != width:
@@ -128,7 +128,7 @@ def parse_table(text: str, columns: Sequence[str]) -> list[Row]:
                 f"column {columns[width_index]} is wider than its widest cell: {text!r}"
             )
     return [
-        {name: cell.rstrip() for name, cell in zip(columns, line, strict=False)}
+        {name: cell_text.rstrip() for name, cell_text in zip(columns, line, strict=False)}
         for line in lines[1:]
     ]
 

@@ -109,7 +109,7 @@ class Matrix:
     ) -> list[Result]:
         reason = " ".join(str(error).split())
         say(f"FAIL {question.name} {verdict}: {reason}")
-        return [result(question, check, verdict, reason) for check in question.checks]
+        return [result(question, check_name, verdict, reason) for check_name in question.checks]
 
 
 _saying = threading.Lock()

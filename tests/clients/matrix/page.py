@@ -162,11 +162,11 @@ def _further(
 
 
 def _cell(
-    stored_client: StoredClient | None, check: str, transaction_versions: Sequence[int]
+    stored_client: StoredClient | None, check_name: str, transaction_versions: Sequence[int]
 ) -> str:
     if stored_client is None:
         return "not run"
-    verdicts = stored_client.verdicts.get(check, {})
+    verdicts = stored_client.verdicts.get(check_name, {})
     by_sign: dict[str, list[int]] = {}
     for transaction_version in transaction_versions:
         if transaction_version in verdicts:
@@ -188,14 +188,14 @@ _SIGNS: Final = {
 }
 
 
-def _levels(check: str) -> Sequence[int]:
-    assert check in CORE or check in NEWEST_ONLY
-    return LEVELS if check in CORE else (NEWEST,)
+def _levels(check_name: str) -> Sequence[int]:
+    assert check_name in CORE or check_name in NEWEST_ONLY
+    return LEVELS if check_name in CORE else (NEWEST,)
 
 
 def _limit_cell(key: str) -> str:
-    check, _, level = key.partition("@")
-    return f"`{check}`" + (f" at {level}" if level else "")
+    check_name, _, level = key.partition("@")
+    return f"`{check_name}`" + (f" at {level}" if level else "")
 
 
 def _join_levels(transaction_versions: Sequence[int]) -> str:

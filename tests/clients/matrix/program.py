@@ -36,10 +36,10 @@ class Programs:
         """
         start_s = time.monotonic()
         process = self._start(command, environment)
-        overrun = threading.Event()
+        overrun_event = threading.Event()
 
         def stop() -> None:
-            overrun.set()
+            overrun_event.set()
             _kill(process)
 
         timer = threading.Timer(patience_s, stop)
@@ -57,7 +57,7 @@ class Programs:
             _kill(process)
             with self._lock:
                 self._running.discard(process)
-        return Output(lines, code, overrun.is_set())
+        return Output(lines, code, overrun_event.is_set())
 
     def stop(self) -> None:
         """Stop all programs, and start no more."""

@@ -41,12 +41,16 @@ def checks_at(client: Client, transaction_version: int) -> tuple[str, ...]:
     core_checks = {*CORE, *client.everywhere}
     limited = [key.partition("@")[0] for key in client.limits]
     names = dict.fromkeys((*client.checks, *limited))
-    return tuple(check for check in names if transaction_version == NEWEST or check in core_checks)
+    return tuple(
+        check_name
+        for check_name in names
+        if transaction_version == NEWEST or check_name in core_checks
+    )
 
 
-def limit_of(client: Client, check: str, transaction_version: int) -> str | None:
+def limit_of(client: Client, check_name: str, transaction_version: int) -> str | None:
     """Why the library can't do this at this level; None if it can."""
-    return client.limits.get(f"{check}@{transaction_version}", client.limits.get(check))
+    return client.limits.get(f"{check_name}@{transaction_version}", client.limits.get(check_name))
 
 
 def questions(
@@ -69,17 +73,17 @@ def questions(
     for client in clients:
         for level in sorted(transaction_versions):
             checks = [
-                check
-                for check in checks_at(client, level)
-                if (not only or check in only) and check not in excluded
+                check_name
+                for check_name in checks_at(client, level)
+                if (not only or check_name in only) and check_name not in excluded
             ]
-            reasons = {check: limit_of(client, check, level) for check in checks}
+            reasons = {check_name: limit_of(client, check_name, level) for check_name in checks}
             limits += [
-                Limit(client, level, check, reason)
-                for check, reason in reasons.items()
+                Limit(client, level, check_name, reason)
+                for check_name, reason in reasons.items()
                 if reason is not None
             ]
-            possible = tuple(check for check in checks if reasons[check] is None)
+            possible = tuple(check_name for check_name in checks if reasons[check_name] is None)
             if possible:
                 selected.append(Question(client, level, possible))
     return selected, limits

@@ -54,9 +54,10 @@ def save(stored_clients: Mapping[str, StoredClient], file: Path = FILE) -> None:
     clients = []
     for client_name in sorted(stored_clients):
         client = stored_clients[client_name]
-        checks = ",\n".join(
-            f"   {json.dumps(check)}: {json.dumps({str(n): verdicts[n] for n in sorted(verdicts)})}"
-            for check, verdicts in sorted(
+        checks_text = ",\n".join(
+            f"   {json.dumps(check_name)}:"
+            f" {json.dumps({str(n): verdicts[n] for n in sorted(verdicts)})}"
+            for check_name, verdicts in sorted(
                 client.verdicts.items(), key=lambda check_levels: rank(check_levels[0])
             )
         )
@@ -64,14 +65,14 @@ def save(stored_clients: Mapping[str, StoredClient], file: Path = FILE) -> None:
             f" {json.dumps(client_name)}: {{\n"
             f'  "version": {json.dumps(client.version)},\n'
             f'  "language": {json.dumps(client.language)},\n'
-            f'  "checks": {{\n{checks}\n  }}\n }}'
+            f'  "checks": {{\n{checks_text}\n  }}\n }}'
         )
     file.write_text("{\n" + ",\n".join(clients) + "\n}\n", "utf-8")
 
 
-def rank(check: str) -> tuple[int, str]:
+def rank(check_name: str) -> tuple[int, str]:
     """The list's checks in its order, then the further ones by name."""
-    return (CHECKS.index(check), "") if check in CHECKS else (len(CHECKS), check)
+    return (CHECKS.index(check_name), "") if check_name in CHECKS else (len(CHECKS), check_name)
 
 
 def merge_results(
@@ -83,9 +84,9 @@ def merge_results(
     }
     for client in clients:
         for transaction_version in LEVELS:
-            for check in checks_at(client, transaction_version):
-                if limit_of(client, check, transaction_version) is not None:
-                    verdicts[client.name].setdefault(check, {})[transaction_version] = (
+            for check_name in checks_at(client, transaction_version):
+                if limit_of(client, check_name, transaction_version) is not None:
+                    verdicts[client.name].setdefault(check_name, {})[transaction_version] = (
                         CheckVerdict.LIMIT
                     )
     for result in results:
@@ -115,26 +116,27 @@ def disagreements(
         if stored_client.version != client.version:
             problems.append(f"{client.name}: run as {stored_client.version}, is {client.version}")
         expected_cells = {
-            (check, transaction_version)
+            (check_name, transaction_version)
             for transaction_version in LEVELS
-            for check in checks_at(client, transaction_version)
+            for check_name in checks_at(client, transaction_version)
         }
         stored_cells = {
-            (check, transaction_version)
-            for check, transaction_versions in stored_client.verdicts.items()
+            (check_name, transaction_version)
+            for check_name, transaction_versions in stored_client.verdicts.items()
             for transaction_version in transaction_versions
         }
         problems += [
-            f"{client.name}: {check}@{level} {'was not asked' if is_missing else 'is not asked'}"
+            f"{client.name}: {check_name}@{level}"
+            f" {'was not asked' if is_missing else 'is not asked'}"
             for cells, is_missing in (
                 (expected_cells - stored_cells, True),
                 (stored_cells - expected_cells, False),
             )
-            for check, level in cells
+            for check_name, level in cells
         ]
-        for check, level in expected_cells & stored_cells:
-            is_limit = limit_of(client, check, level) is not None
-            verdict = stored_client.verdicts[check][level]
+        for check_name, level in expected_cells & stored_cells:
+            is_limit = limit_of(client, check_name, level) is not None
+            verdict = stored_client.verdicts[check_name][level]
             if verdict is not (CheckVerdict.LIMIT if is_limit else CheckVerdict.PASSED):
-                problems.append(f"{client.name}: {check}@{level} is stored as {verdict}")
+                problems.append(f"{client.name}: {check_name}@{level} is stored as {verdict}")
     return sorted(problems)

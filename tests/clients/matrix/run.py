@@ -124,8 +124,8 @@ def _build(chosen_clients: Sequence[Client]) -> int:
     by_language: dict[str, list[Client]] = {}
     for client in chosen_clients:
         by_language.setdefault(client.language, []).append(client)
-    with ThreadPoolExecutor(len(by_language)) as builders:
-        outcomes = builders.map(
+    with ThreadPoolExecutor(len(by_language)) as builder_pool:
+        outcomes = builder_pool.map(
             lambda group: [_builds(client) for client in group], by_language.values()
         )
         failed_count = sum(not is_made for group in outcomes for is_made in group)

@@ -151,8 +151,10 @@ def client_of_results(name: str = "some", version: str = "1.0") -> Client:
     )
 
 
-def passed_result(name: str, check: str, transaction_version: int) -> Result:
-    return Result(name, "1.0", "None", transaction_version, check, CheckVerdict.PASSED, "", 1.5)
+def passed_result(name: str, check_name: str, transaction_version: int) -> Result:
+    return Result(
+        name, "1.0", "None", transaction_version, check_name, CheckVerdict.PASSED, "", 1.5
+    )
 
 
 RESULTS = [
@@ -176,7 +178,7 @@ def test_further_checks_begin_with_words_of_the_client() -> None:
     for library in clients():
         further_checks = set(library.checks) - set(CHECKS)
         assert set(library.everywhere) <= further_checks, library.name
-        stems = {check.partition("-")[0] for check in further_checks}
+        stems = {check_name.partition("-")[0] for check_name in further_checks}
         assert len(stems) <= 2, f"{library.name}: {stems}"
 
 

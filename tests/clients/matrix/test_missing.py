@@ -38,9 +38,9 @@ def test_every_language_needs_a_toolchain_or_is_our_own() -> None:
 
 @pytest.mark.parametrize("client", FOREIGN, ids=[client.name for client in FOREIGN])
 def test_a_program_without_its_toolchain_says_which_one_is_not_there(client: Client) -> None:
-    with pytest.raises((ForeignClientError, ApacheKafkaError)) as refusal:
+    with pytest.raises((ForeignClientError, ApacheKafkaError)) as error_info:
         client.command()
-    assert f"{TOOLCHAINS[client.language]} not found" in str(refusal.value)
+    assert f"{TOOLCHAINS[client.language]} not found" in str(error_info.value)
 
 
 def test_every_check_of_a_missing_client_is_missing() -> None:

@@ -23,9 +23,9 @@ sys.exit(failed)
 
 @pytest.mark.clients
 def test_a_program_of_ones_own_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program = tmp_path / "mine.py"
-    program.write_text(PROGRAM)
-    arguments = ["--program", f"{sys.executable} {program}", "--level", "2"]
+    program_file = tmp_path / "mine.py"
+    program_file.write_text(PROGRAM)
+    arguments = ["--program", f"{sys.executable} {program_file}", "--level", "2"]
     assert run.main([*arguments, "--check", "produce", "fence"]) == 1
     output = capsys.readouterr().out
     assert "PASS yours@2 produce" in output

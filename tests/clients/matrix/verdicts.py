@@ -100,8 +100,8 @@ def judge(question: Question, output: Output) -> list[Result]:
         before_s = printed_line.second
     reason = "stopped: its time was over" if output.stopped else "not reported"
     results = [
-        result_by_check.get(check) or result(question, check, CheckVerdict.FAILED, reason)
-        for check in question.checks
+        result_by_check.get(check_name) or result(question, check_name, CheckVerdict.FAILED, reason)
+        for check_name in question.checks
     ]
     output_fault = _fault(results, unknown_checks, output)
     if output_fault:
@@ -110,7 +110,11 @@ def judge(question: Question, output: Output) -> list[Result]:
 
 
 def result(
-    question: Question, check: str, verdict: CheckVerdict, reason: str = "", seconds: float = 0.0
+    question: Question,
+    check_name: str,
+    verdict: CheckVerdict,
+    reason: str = "",
+    seconds: float = 0.0,
 ) -> Result:
     """The cell of this question's client and level."""
     client = question.client
@@ -119,7 +123,7 @@ def result(
         version=client.version,
         language=client.language,
         level=question.level,
-        check=check,
+        check=check_name,
         verdict=verdict,
         reason=reason,
         seconds=round(seconds, 1),

@@ -39,26 +39,26 @@ USAGE: Final = 2
 def main(arguments: Sequence[str]) -> int:
     """Run the checks that are asked for."""
     checks = dict(CHECKS)
-    library, *check_names = arguments or [""]
-    if library == "kafka_python":
+    library_name, *check_names = arguments or [""]
+    if library_name == "kafka_python":
         from tests.clients.python.admin import admin
 
         checks["admin"] = admin
     unknown_names = sorted(set(check_names) - set(checks))
-    if library not in LIBRARIES or unknown_names or "TXNSIM_BOOTSTRAP" not in os.environ:
+    if library_name not in LIBRARIES or unknown_names or "TXNSIM_BOOTSTRAP" not in os.environ:
         sys.stderr.write(f"{__doc__}\nchecks: {', '.join(checks)}\n")
         return USAGE
     chosen_checks = {check_name: checks[check_name] for check_name in check_names or checks}
     failed_count = sum(
-        not _passes(library, check_name, check) for check_name, check in chosen_checks.items()
+        not _passes(library_name, check_name, check) for check_name, check in chosen_checks.items()
     )
     say(f"{len(chosen_checks) - failed_count} passed, {failed_count} failed")
     return 1 if failed_count else 0
 
 
-def _passes(library: str, check_name: str, check: Callable[[Lab], None]) -> bool:
+def _passes(library_name: str, check_name: str, check: Callable[[Lab], None]) -> bool:
     try:
-        check(_lab(library, check_name))
+        check(_lab(library_name, check_name))
     except Exception as error:  # noqa: BLE001 - what a check or a library raises is its verdict
         traceback.print_exc()
         message = " ".join(str(error).split()) or "no reason given"
@@ -71,13 +71,13 @@ def _passes(library: str, check_name: str, check: Callable[[Lab], None]) -> bool
     return True
 
 
-def _lab(library: str, check: str) -> Lab:
+def _lab(library_name: str, check_name: str) -> Lab:
     bootstrap = os.environ["TXNSIM_BOOTSTRAP"]
     directory = os.environ.get("TXNSIM_SECURITY_DIR")
     return Lab(
-        importlib.import_module(f"tests.clients.drivers.{library}").Driver(bootstrap),
+        importlib.import_module(f"tests.clients.drivers.{library_name}").Driver(bootstrap),
         bootstrap=bootstrap,
-        name=f"{os.environ['TXNSIM_RUN']}-{check}",
+        name=f"{os.environ['TXNSIM_RUN']}-{check_name}",
         secured=None
         if directory is None
         else SecuredListeners(

@@ -141,24 +141,24 @@ def worker(pipeline: Pipeline, name: str, member: DriverMember | None = None) ->
 def transform(lab: Lab) -> None:
     """A worker aborts a transaction and does it again."""
     pipeline = Pipeline(lab.driver, lab.name)
-    with worker(pipeline, "worker") as transformer:
+    with worker(pipeline, "worker") as transforming_worker:
         for _ in range(2):
-            inputs = transformer.take()
+            inputs = transforming_worker.take()
             positions_before = pipeline.positions()
-            transformer.begin(inputs)
-            transformer.commit(inputs, transformer.member.metadata())
+            transforming_worker.begin(inputs)
+            transforming_worker.commit(inputs, transforming_worker.member.metadata())
             _until_moved(pipeline, positions_before, inputs)
         positions_before = pipeline.positions()
-        inputs = transformer.take()
-        transformer.begin(inputs)
-        transformer.abort()
+        inputs = transforming_worker.take()
+        transforming_worker.begin(inputs)
+        transforming_worker.abort()
         expect("positions after an abort", positions_before, pipeline.positions())
-        repeated_inputs = transformer.take()
-        transformer.begin(repeated_inputs)
-        transformer.commit(repeated_inputs, transformer.member.metadata())
+        repeated_inputs = transforming_worker.take()
+        transforming_worker.begin(repeated_inputs)
+        transforming_worker.commit(repeated_inputs, transforming_worker.member.metadata())
 
         def is_done() -> bool:
-            transformer.step()
+            transforming_worker.step()
             return pipeline.is_done()
 
         until("all inputs are taken", is_done)

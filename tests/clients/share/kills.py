@@ -93,7 +93,7 @@ class Verdict(NamedTuple):
     @property
     def is_good(self) -> bool:
         """Whether no record was lost or wrongly repeated, and each library got records."""
-        have_all_delivered = all(self.delivered.get(library) for library in LIBRARIES)
+        have_all_delivered = all(self.delivered.get(library_name) for library_name in LIBRARIES)
         return have_all_delivered and not self.lost and not self.without_leave
 
 
@@ -220,12 +220,12 @@ class Feed:
 
 def strike(control: ControlPort, target: tuple[str, str], random_source: random.Random) -> str:
     """Kill a leader's broker and start it again, or hand a partition to another broker."""
-    action, topic = target
+    action_name, topic = target
     partition = random_source.choice(
         [candidate for candidate in control.partitions() if candidate.topic == topic]
     )
     name = f"{partition.topic}-{partition.partition}"
-    if action == "kill":
+    if action_name == "kill":
         control.kill(partition.leader)
         time.sleep(PAUSE_S)
         control.start(partition.leader)
@@ -270,8 +270,8 @@ def configure(bootstrap: str) -> None:
     )
     resource = ConfigResource(ResourceType.GROUP, GROUP, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for outcome in admin.incremental_alter_configs([resource]).values():
-        outcome.result()
+    for outcome_future in admin.incremental_alter_configs([resource]).values():
+        outcome_future.result()
 
 
 def play(strike_count: int, seed: int) -> Verdict:
@@ -311,12 +311,14 @@ def main() -> int:
     verdict = play(options.strikes, options.seed)
     print(json.dumps(verdict._asdict()))
     checks = {
-        "each library had its part": all(verdict.delivered.get(library) for library in LIBRARIES),
+        "each library had its part": all(
+            verdict.delivered.get(library_name) for library_name in LIBRARIES
+        ),
         "no record is lost": not verdict.lost,
         "none came again after it was accepted": not verdict.without_leave,
     }
-    for check, is_good in checks.items():
-        print("PASS" if is_good else "FAIL", check)
+    for check_name, is_good in checks.items():
+        print("PASS" if is_good else "FAIL", check_name)
     failed_count = list(checks.values()).count(False)
     print(f"{len(checks) - failed_count} passed, {failed_count} failed")
     return 0 if verdict.is_good else 1

@@ -14,13 +14,15 @@ SOURCE_FOLDER: Final = Path(__file__).parent / "java"
 
 def share_program(main_class: str) -> list[str]:
     """Command line of a program of this folder, without the program's own arguments."""
-    libs = kafka_libs()
+    libs_directory = kafka_libs()
     sources = sorted(SOURCE_FOLDER.glob("*.java"))
-    classes = java_classes(sources, name="share", libs=libs, error=ForeignClientError)
+    class_directory = java_classes(
+        sources, name="share", libs_directory=libs_directory, error=ForeignClientError
+    )
     options = [
         "-XX:TieredStopAtLevel=1",
         "-Xmx512m",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
     ]
-    java, *_ = java_command(libs)
-    return [java, *options, "-cp", f"{classes}{os.pathsep}{libs}/*", main_class]
+    java, *_ = java_command(libs_directory)
+    return [java, *options, "-cp", f"{class_directory}{os.pathsep}{libs_directory}/*", main_class]

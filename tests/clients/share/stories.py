@@ -99,10 +99,10 @@ KafkaAnswers = dict[str, list[tuple[str, list[str]]]]
 """By story: each command and the answers that a real Kafka gave."""
 
 
-def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
+def play_stories(bootstrap: str, stories_folder: Path) -> StoryAnswers:
     """The answers of a cluster to the stories of a file."""
     finished_process = subprocess.run(
-        [*share_program("ShareStories"), bootstrap, str(stories), str(THREADS)],
+        [*share_program("ShareStories"), bootstrap, str(stories_folder), str(THREADS)],
         capture_output=True,
         text=True,
         timeout=WITHIN_S,
@@ -110,8 +110,8 @@ def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
     )
     answers: StoryAnswers = {}
     for printed_line in finished_process.stdout.splitlines():
-        story, command, answer = printed_line.split("\t", 2)
-        answers.setdefault(story, []).append((command, answer))
+        story, command, answer_text = printed_line.split("\t", 2)
+        answers.setdefault(story, []).append((command, answer_text))
     return dict(sorted(answers.items()))
 
 
@@ -133,8 +133,8 @@ def store_answers(name: str, answers_now: StoryAnswers) -> None:
         stored_commands = answers_by_story.get(story, [])
         if [command for command, _ in stored_commands] != [command for command, _ in commands]:
             stored_commands = [(command, []) for command, _ in commands]
-        for (command, answer), (_, answers) in zip(commands, stored_commands, strict=True):
-            lines.append("\t".join((story, command, *dict.fromkeys((*answers, answer)))))
+        for (command, answer_text), (_, answers) in zip(commands, stored_commands, strict=True):
+            lines.append("\t".join((story, command, *dict.fromkeys((*answers, answer_text)))))
     (HERE / f"{name}.tsv").write_text("\n".join(lines) + "\n")
 
 
@@ -143,11 +143,11 @@ def differences(answers_now: StoryAnswers, answers: KafkaAnswers) -> dict[str, l
     by_story: dict[str, list[str]] = {}
     for story, stored_commands in answers.items():
         lines = [
-            f"{command}\n  Kafka {' or '.join(expected)}\n  here  {answer}"
-            for (command, expected), (_, answer) in zip(
+            f"{command}\n  Kafka {' or '.join(expected)}\n  here  {answer_text}"
+            for (command, expected), (_, answer_text) in zip(
                 stored_commands, answers_now[story], strict=True
             )
-            if answer not in expected
+            if answer_text not in expected
         ]
         if lines:
             by_story[story] = lines
@@ -222,7 +222,7 @@ def draw(seeds: Sequence[int]) -> dict[str, list[str]]:
         with txnsim(BOOKS["stories"]) as bootstrap:
             our_answers = play_stories(bootstrap, file)
     answers = {
-        real_answer_name: [(command, [answer]) for command, answer in lines]
+        real_answer_name: [(command, [answer_text]) for command, answer_text in lines]
         for real_answer_name, lines in real_answers.items()
     }
     print(len(real_answers), "stories,", sum(map(len, real_answers.values())), "lines")

@@ -44,8 +44,10 @@ def test_a_line_that_kafka_never_told_is_found() -> None:
 def events_of(*lines: str) -> list[Event]:
     """Events as ``LIBRARY WHAT PARTITION OFFSET``, one after the other."""
     return [
-        Event(at_ns, library, kind, int(partition), int(offset))
-        for at_ns, (library, kind, partition, offset) in enumerate(line.split() for line in lines)
+        Event(at_ns, library_name, kind, int(partition), int(offset))
+        for at_ns, (library_name, kind, partition, offset) in enumerate(
+            line.split() for line in lines
+        )
     ]
 
 

@@ -34,9 +34,9 @@ def work(member: ShareConsumer) -> None:
         offsets_by_partition.setdefault(partition, []).append(offset)
     if offsets_by_partition:
         time.sleep(WORK_S)
-    for topic_partition, failure in member.commit_sync(15.0).items():
-        if failure is not None:
-            say(f"failed {topic_partition.partition} {failure}")
+    for topic_partition, kafka_error in member.commit_sync(15.0).items():
+        if kafka_error is not None:
+            say(f"failed {topic_partition.partition} {kafka_error}")
             continue
         for offset in offsets_by_partition.get(topic_partition.partition, ()):
             say(f"acked {topic_partition.partition} {offset}")

@@ -77,11 +77,14 @@ class TroubledApplication:
 
     def an_instance_dies(self) -> None:
         """Kill an instance that has written uncommitted words; its standby takes over."""
-        dying = self._lab.applications["a"]
-        with self._lab.feeding(), self._hold_request("EndTxn", client_id=dying.producer_client_id):
-            dying.kill()
+        dying_application = self._lab.applications["a"]
+        with (
+            self._lab.feeding(),
+            self._hold_request("EndTxn", client_id=dying_application.producer_client_id),
+        ):
+            dying_application.kill()
         self._lab.feed(ROUNDS)
-        dying.start()
+        dying_application.start()
 
     def leaders_move_while_a_marker_is_late(self) -> None:
         """Both coordinators and the leaders of all that the application writes go elsewhere while
@@ -91,12 +94,16 @@ class TroubledApplication:
         producer = int(self._lab.describe(application.transactional_id)["producer_id"])
         with (
             self._lab.feeding(),
-            self._hold_request("WriteTxnMarkers", point="peer.request", producer_id=producer),
+            self._hold_request("WriteTxnMarkers", point_name="peer.request", producer_id=producer),
         ):
             for partition in self._control.partitions():
                 if partition.topic in _MOVED_TOPICS:
-                    target = next(broker for broker in BROKERS if broker != partition.leader)
-                    self._control.move_leader(partition.topic, partition.partition, target)
+                    target_broker_id = next(
+                        broker for broker in BROKERS if broker != partition.leader
+                    )
+                    self._control.move_leader(
+                        partition.topic, partition.partition, target_broker_id
+                    )
         self._lab.settle()
         self._lab.lead_as_preferred()
 
@@ -119,10 +126,10 @@ class TroubledApplication:
 
     @contextmanager
     def _hold_request(
-        self, api: str, *, point: str = "client.request", **filters: object
+        self, api: str, *, point_name: str = "client.request", **filters: object
     ) -> Iterator[None]:
         """Hold a request, and go on when one is held."""
-        rule = {"id": _HELD, "point": point, "api": api, "action": {"do": "hold"}, **filters}
+        rule = {"id": _HELD, "point": point_name, "api": api, "action": {"do": "hold"}, **filters}
         self._control.arm(rule)
         if not self._control.has_struck(_HELD, timeout_ms=_STRIKES_WITHIN_MS):
             raise LabError(f"no {api} to be held: {self._lab.transactions()}")
@@ -169,8 +176,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
             duration = f"{time.monotonic() - begun_s:.0f} s"
             say(f"{'FAIL' if problems else 'PASS'} {protocol}, time {time_number} ({duration})")
-            for problem in problems:
-                say("  " + " ⏎ ".join(problem.splitlines()))
+            for problem_text in problems:
+                say("  " + " ⏎ ".join(problem_text.splitlines()))
     say(f"{passed_count} passed, {failed_count} failed")
     return 1 if failed_count else 0
 

@@ -40,7 +40,13 @@ class Feeder:
     """Writes inputs: random words, spread over all partitions of the input topic."""
 
     def __init__(
-        self, bootstrap: str, *, topic: str, partitions: int, ledger: Ledger, chance: random.Random
+        self,
+        bootstrap: str,
+        *,
+        topic: str,
+        partitions: int,
+        ledger: Ledger,
+        random_source: random.Random,
     ) -> None:
         self._producer = Producer(
             {
@@ -53,7 +59,7 @@ class Feeder:
         self._topic = topic
         self._partitions = partitions
         self._ledger = ledger
-        self._chance = chance
+        self._chance = random_source
         self._refused: list[KafkaError] = []
 
     def feed(self, round_count: int) -> None:
@@ -184,5 +190,5 @@ def create_topics(bootstrap: str, topics: tuple[str, ...], partitions: int) -> N
     """Topics whose leaders are spread over all brokers; replicas as is usual there."""
     admin = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap})
     new_topics = [NewTopic(topic_name, num_partitions=partitions) for topic_name in topics]
-    for creation in admin.create_topics(new_topics).values():
-        creation.result(_PATIENCE_S)
+    for creation_future in admin.create_topics(new_topics).values():
+        creation_future.result(_PATIENCE_S)

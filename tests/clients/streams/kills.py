@@ -72,8 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.json:
         say(json.dumps(_report(options, strikes, problems)))
     else:
-        for problem in problems:
-            say("FAIL " + " ⏎ ".join(problem.splitlines()))
+        for problem_text in problems:
+            say("FAIL " + " ⏎ ".join(problem_text.splitlines()))
         minutes = (time.monotonic() - start_s) / 60
         say(
             f"transaction.version {options.level}, seed {options.seed}: {len(strikes)} kills in "

@@ -130,7 +130,7 @@ class Lab(ManagedResource):
             topic=INPUT,
             partitions=PARTITIONS,
             ledger=self.ledger,
-            chance=self._chance,
+            random_source=self._chance,
         )
         self._reader = Reader(bootstrap, topic=OUTPUT, partitions=PARTITIONS, ledger=self.ledger)
         for instance_name in INSTANCES:
@@ -250,11 +250,11 @@ class Lab(ManagedResource):
         """``txnsim txns``, in this process: one of its own would take half a second each time."""
         name, *options = arguments
         command = ("txns", "--bootstrap-server", self.cluster.bootstrap, name, "--json", *options)
-        output, complaints = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(complaints):
+        output, complaint_output = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(complaint_output):
             status = txnsim(command)
         if status != 0:
-            message = f"{output.getvalue()}{complaints.getvalue()}"
+            message = f"{output.getvalue()}{complaint_output.getvalue()}"
             raise LabError(f"txnsim txns {' '.join(arguments)}: {message}")
         return json.loads(output.getvalue())
 
@@ -313,16 +313,17 @@ class Lab(ManagedResource):
             partitions = [
                 TopicPartition(INPUT, partition_index) for partition_index in range(PARTITIONS)
             ]
-            positions = consumer.committed(partitions, timeout=PATIENCE_S)
+            topic_partitions = consumer.committed(partitions, timeout=PATIENCE_S)
             ends = [
-                consumer.get_watermark_offsets(position, timeout=PATIENCE_S)[1]
-                for position in positions
+                consumer.get_watermark_offsets(topic_partition, timeout=PATIENCE_S)[1]
+                for topic_partition in topic_partitions
             ]
         finally:
             consumer.close()
         return [
-            f"{position.topic}-{position.partition} is consumed to {position.offset},"
+            f"{topic_partition.topic}-{topic_partition.partition} is consumed to"
+            f" {topic_partition.offset},"
             f" its end is {end}"
-            for position, end in zip(positions, ends, strict=True)
-            if position.offset != end
+            for topic_partition, end in zip(topic_partitions, ends, strict=True)
+            if topic_partition.offset != end
         ]

@@ -35,10 +35,12 @@ def plan_of(transaction_version: int, *, seed: int, kill_count: int) -> tuple[Ki
         seed: Of order and instances.
         kill_count: How many, at least.
     """
-    chance = random.Random(f"{seed}/{transaction_version}")
+    random_source = random.Random(f"{seed}/{transaction_version}")
     plan: list[Kill] = []
     while len(plan) < kill_count:
-        plan += _round(transaction_version, kill_count=kill_count - len(plan), chance=chance)
+        plan += _round(
+            transaction_version, kill_count=kill_count - len(plan), random_source=random_source
+        )
     return tuple(plan)
 
 
@@ -54,34 +56,38 @@ def select_kills(plan: Sequence[Kill], point_words: str) -> tuple[Kill, ...]:
     return tuple(selected_kills)
 
 
-def _round(transaction_version: int, *, kill_count: int, chance: random.Random) -> list[Kill]:
+def _round(
+    transaction_version: int, *, kill_count: int, random_source: random.Random
+) -> list[Kill]:
     """A kill at each point of the level, or at ``kill_count`` drawn points."""
     kills: list[Kill] = []
-    points = _draw_points(points_at(transaction_version), point_count=kill_count, chance=chance)
+    points = _draw_points(
+        points_at(transaction_version), point_count=kill_count, random_source=random_source
+    )
     restart_points = [point for point in points if point.at_start]
     for point in points:
         if point.at_start:
             continue
-        instance = chance.choice(INSTANCES)
+        instance_id = random_source.choice(INSTANCES)
         is_followed = bool(restart_points) and _leaves_open(point)
-        kills.append(Kill(point, instance, stays_dead=is_followed))
+        kills.append(Kill(point, instance_id, stays_dead=is_followed))
         if is_followed:
-            kills.append(Kill(restart_points.pop(), instance))
+            kills.append(Kill(restart_points.pop(), instance_id))
     deaths = [point for point in points_at(transaction_version) if _leaves_open(point)]
     for restart_point in restart_points:  # nothing that was drawn leads to these
-        instance = chance.choice(INSTANCES)
+        instance_id = random_source.choice(INSTANCES)
         kills += [
-            Kill(chance.choice(deaths), instance, stays_dead=True),
-            Kill(restart_point, instance),
+            Kill(random_source.choice(deaths), instance_id, stays_dead=True),
+            Kill(restart_point, instance_id),
         ]
     return kills
 
 
 def _draw_points(
-    points: Sequence[Point], *, point_count: int, chance: random.Random
+    points: Sequence[Point], *, point_count: int, random_source: random.Random
 ) -> list[Point]:
     """``point_count`` drawn points in random order, with all indispensable points."""
-    shuffled = chance.sample(points, len(points))
+    shuffled = random_source.sample(points, len(points))
     indispensable_points: dict[tuple[Stage, bool], Point] = {}
     for point in shuffled:
         if point.stage in NEVER_LEFT_OUT:

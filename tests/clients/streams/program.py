@@ -34,9 +34,11 @@ def streams_program(main_class: str, *options: str) -> list[str]:
         ForeignClientError: It can't be compiled.
         ApacheKafkaError: Kafka's jars can't be had.
     """
-    libs = kafka_libs()
+    libs_directory = kafka_libs()
     sources = sorted(SOURCE_FOLDER.glob("*.java"))
-    classes = java_classes(sources, name="streams", libs=libs, error=ForeignClientError)
-    java, *_ = java_command(libs)
-    class_path = f"{classes}{os.pathsep}{libs}/*"
+    class_directory = java_classes(
+        sources, name="streams", libs_directory=libs_directory, error=ForeignClientError
+    )
+    java, *_ = java_command(libs_directory)
+    class_path = f"{class_directory}{os.pathsep}{libs_directory}/*"
     return [java, *_OPTIONS, *options, "-cp", class_path, main_class]

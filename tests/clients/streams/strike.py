@@ -205,12 +205,12 @@ class Strike:
                 return
             self._go_on_waiting(deadline_s, f"never struck: {self._lab.control.rule(_RULE)}")
 
-    def _go_on_waiting(self, deadline_s: float, problem: str) -> None:
+    def _go_on_waiting(self, deadline_s: float, problem_text: str) -> None:
         for application in self._lab.applications.values():
             application.expect_alive()
         if time.monotonic() > deadline_s:
             raise LabError(
-                f"after {_STRIKES_WITHIN_S:.0f} s: {problem}; "
+                f"after {_STRIKES_WITHIN_S:.0f} s: {problem_text}; "
                 f"transactions: {self._lab.transactions()}"
             )
 
@@ -221,11 +221,11 @@ class Strike:
         deadline_s = time.monotonic() + _LOOKS_WITHIN_S
         while True:
             description = self._lab.describe(self._id)
-            problem = self._problem(description)
-            if problem is None:
+            problem_text = self._problem(description)
+            if problem_text is None:
                 return str(description["state"])
             if time.monotonic() > deadline_s:
-                raise LabError(f"struck, but {problem}: {description}")
+                raise LabError(f"struck, but {problem_text}: {description}")
             time.sleep(_POLL_S)
 
     def _problem(self, description: dict[str, Any]) -> str | None:
@@ -235,16 +235,20 @@ class Strike:
             return None
         if not self._lab.control.rule(_WITNESS)["struck"]:
             return "no marker has been written"
-        held_at = self._leader if self._point.struck_broker is StruckBroker.LEADER else self._group
+        held_at_ms = (
+            self._leader if self._point.struck_broker is StruckBroker.LEADER else self._group
+        )
         leaders = {partition[:2]: partition.leader for partition in self._lab.control.partitions()}
         owed_partitions = [
             (partition["topic"], partition["partition"]) for partition in description["partitions"]
         ]
         misplaced_partitions = [
-            partition for partition in owed_partitions if leaders[partition] != held_at
+            partition for partition in owed_partitions if leaders[partition] != held_at_ms
         ]
         if not owed_partitions or misplaced_partitions:
-            return f"markers are owed to {owed_partitions}, held is what goes to broker {held_at}"
+            return (
+                f"markers are owed to {owed_partitions}, held is what goes to broker {held_at_ms}"
+            )
         are_positions_owed = any(topic == POSITIONS for topic, _ in owed_partitions)
         if are_positions_owed != (self._point.struck_broker is StruckBroker.GROUP_COORDINATOR):
             return f"markers are owed to {owed_partitions}"
@@ -316,12 +320,12 @@ class Strike:
 
     def _move_coordinator(self) -> int:
         """Hand the coordination to another broker, which begins to read its log."""
-        target = next(
+        target_broker_id = next(
             broker for broker in BROKERS if broker not in (self._coordinator, self._group)
         )
         partition = self._lab.coordinator_partition(self._application)
-        self._lab.control.move_leader(TRANSACTIONS, partition, target)
-        return target
+        self._lab.control.move_leader(TRANSACTIONS, partition, target_broker_id)
+        return target_broker_id
 
 
 def _counting_rule(

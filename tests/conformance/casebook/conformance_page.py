@@ -111,5 +111,5 @@ def broken_rules() -> Iterator[str]:
     """For each broker, a block with the ids of the rules that it breaks."""
     for row in kept_rows():
         if row.broken:
-            rules = fill(" ".join(row.broken), 110, break_on_hyphens=False)
-            yield f"{row.broker}:\n\n```\n{rules}\n```"
+            rules_text = fill(" ".join(row.broken), 110, break_on_hyphens=False)
+            yield f"{row.broker}:\n\n```\n{rules_text}\n```"

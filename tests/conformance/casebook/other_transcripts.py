@@ -74,11 +74,11 @@ def answers_by_level(file: str) -> Mapping[int | None, Answers]:
         return {None: _by_question((row["name"], row["answer"]) for row in rows)}
     return {
         level: _by_question(
-            (exchange.asked, json.loads(answer))
-            for exchange in recording
-            for answer in exchange.answers
+            (exchange.asked, json.loads(answer_text))
+            for exchange in recorded_exchanges
+            for answer_text in exchange.answers
         )
-        for level, recording in recordings_from_lines(lines[1:], header["levels"]).items()
+        for level, recorded_exchanges in recordings_from_lines(lines[1:], header["levels"]).items()
     }
 
 

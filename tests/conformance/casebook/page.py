@@ -71,20 +71,22 @@ def _cases_by_rule() -> Mapping[str, list[Case]]:
     return cases_by_rule
 
 
-def _row(file: RuleFile, rule: Rule, proofs: list[Case]) -> tuple[str, ...]:
+def _row(file: RuleFile, rule: Rule, proof_cases: list[Case]) -> tuple[str, ...]:
     source = rule.source or file.source
     says = " ".join(rule.says.split())
     if rule.levels != TXN_LEVELS:
         says += f" *(at level {' and '.join(map(str, rule.levels))})*"
-    answers = " or ".join("none" if answer == "NONE" else f"`{answer}`" for answer in rule.answers)
+    answers = " or ".join(
+        "none" if answer_text == "NONE" else f"`{answer_text}`" for answer_text in rule.answers
+    )
     decided_in = ", ".join(f"`{function_name}`" for function_name in rule.decided_in)
-    return f"`{rule.id}`", f"{says} `{source}`", answers, decided_in, _proof(rule, proofs)
+    return f"`{rule.id}`", f"{says} `{source}`", answers, decided_in, _proof(rule, proof_cases)
 
 
-def _proof(rule: Rule, proofs: list[Case]) -> str:
+def _proof(rule: Rule, proof_cases: list[Case]) -> str:
     proof = rule.elsewhere
     if proof is None:
-        return _case_links(proofs)
+        return _case_links(proof_cases)
     reason = " ".join(proof.why.split())
     if proof.test:
         path, _, name = proof.test.partition("::")

@@ -130,7 +130,7 @@ _READERS: tuple[Callable[[bytes], object], ...] = (
 
 def _append(batch: bytes, config: LogConfig) -> None:
     log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
-    snapshot_before = log.snapshot()
+    state_before = log.snapshot()
     guard = 0
     with contextlib.suppress(CorruptBatchError):
         header = read_batch_header(batch)
@@ -144,14 +144,14 @@ def _append(batch: bytes, config: LogConfig) -> None:
                 now_ms=NOW_MS,
             )
             guard = verification if isinstance(verification, int) else 0
-            snapshot_before = log.snapshot()
+            state_before = log.snapshot()
     if isinstance(append_client(log, batch, guard=guard, now_ms=NOW_MS), Appended):
         log.advance_high_watermark(log.log_end_offset)
         log.check_invariants()
         log_read = log.read(0, max_bytes=1 << 30)
         assert isinstance(log_read, LogRead)
         read_batch_header(b"".join(log_read.records))
-    elif log.snapshot() != snapshot_before:
+    elif log.snapshot() != state_before:
         raise Violation("a batch that was refused has left a trace")
 
 

@@ -112,9 +112,11 @@ class _AttackerConnection(asyncio.Protocol):
             self.requests.popleft()
         if not self.requests:
             raise Violation(f"an answer to {correlation_id}, which nobody has asked")
-        api_key, version, expected, _ = self.requests.popleft()
-        if correlation_id != expected:
-            raise Violation(f"an answer to {correlation_id} in the place of that to {expected}")
+        api_key, version, expected_number, _ = self.requests.popleft()
+        if correlation_id != expected_number:
+            raise Violation(
+                f"an answer to {correlation_id} in the place of that to {expected_number}"
+            )
         accepted = SHIPPED.accepted.get(api_key)
         if accepted is not None and accepted[0] <= version <= accepted[1]:
             codec.read_response(api_key, version, answer)

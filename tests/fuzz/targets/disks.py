@@ -44,8 +44,10 @@ _COMMITTED: Final = IsolationLevel.READ_COMMITTED
 
 def _folder() -> Path:
     """A folder in memory if the system has one, because each input writes a file."""
-    memory = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="txnsim-fuzz-", dir=memory if memory.is_dir() else None))
+    memory_file = Path("/dev/shm")
+    return Path(
+        tempfile.mkdtemp(prefix="txnsim-fuzz-", dir=memory_file if memory_file.is_dir() else None)
+    )
 
 
 def _split_parts(fuzz_bytes: bytes, count: int) -> list[bytes]:

@@ -132,8 +132,8 @@ def _play_history(fuzz_bytes: bytes) -> None:
     with contextlib.suppress(HistoryError):
         history = History.from_lines(fuzz_bytes)
         # What was read is read again, whether it can be judged or not.
-        reread = History.from_lines(history.to_lines())
-        assert reread.to_lines() == history.to_lines()
+        reread_history = History.from_lines(history.to_lines())
+        assert reread_history.to_lines() == history.to_lines()
         str(judge(history))
 
 

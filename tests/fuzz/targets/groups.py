@@ -34,15 +34,18 @@ def _pairs(fuzz_bytes: bytes) -> Iterator[tuple[int, int, int]]:
 
 def _play_consumers(fuzz_bytes: bytes) -> None:
     driver = ConsumerDriver(IMAGE, max_size=_MEMBERS)
-    for act, member_number, detail in _pairs(fuzz_bytes):
+    for act_number, member_number, detail in _pairs(fuzz_bytes):
         member_id = f"m{member_number}"
         member = driver.group.members.get(member_id)
         epoch = 0 if member is None else member.member_epoch
-        instance = f"i{member_number}" if detail & 128 else None
-        match act % 6:
+        instance_id = f"i{member_number}" if detail & 128 else None
+        match act_number % 6:
             case 0:
                 names = [name for bit, name in enumerate(TOPIC_NAMES) if detail >> bit & 1]
-                options = {"server_assignor": ASSIGNORS[detail // 16 % 3], "instance_id": instance}
+                options = {
+                    "server_assignor": ASSIGNORS[detail // 16 % 3],
+                    "instance_id": instance_id,
+                }
                 driver.join(member_id, *names, **options)
             case 1:
                 driver.join(member_id, topic_regex=REGEXES[detail % 3])
@@ -53,7 +56,7 @@ def _play_consumers(fuzz_bytes: bytes) -> None:
                     member_id, epoch, owned_partitions=owned_partitions if detail & 1 else None
                 )
             case 3:
-                driver.beat(member_id, -2 if detail & 1 else -1, instance_id=instance)
+                driver.beat(member_id, -2 if detail & 1 else -1, instance_id=instance_id)
             case 4:
                 timer_kind = TimerKind.HEARTBEAT if detail & 1 else TimerKind.REVOCATION
                 timers = [
@@ -99,24 +102,26 @@ def _check_consumers(driver: ConsumerDriver) -> None:
 
 def _play_classic(fuzz_bytes: bytes) -> None:
     driver = ClassicDriver(max_size=_MEMBERS)
-    for act, number, detail in _pairs(fuzz_bytes):
+    for act_number, number, detail in _pairs(fuzz_bytes):
         ids = tuple(driver.group.members)
         member_id = ids[number % len(ids)] if ids else ""
         try:
-            _act(driver, act % 7, member_id, detail)
+            _act(driver, act_number % 7, member_id, detail)
         except InvariantViolation as error:
             if "handed out to a dynamic member" not in str(error):
                 raise
         _check_classic(driver)
 
 
-def _act(driver: ClassicDriver, act: int, member_id: str, detail: int) -> None:
+def _act(driver: ClassicDriver, act_number: int, member_id: str, detail: int) -> None:
     protocols = PROTOCOLS[detail % len(PROTOCOLS)]
-    match act:
+    match act_number:
         case 0:
-            instance = f"i{detail % 3}" if detail & 128 else None
+            instance_id = f"i{detail % 3}" if detail & 128 else None
             driver.join(
-                instance=instance, protocols=protocols, is_member_id_required=bool(detail & 64)
+                instance_id=instance_id,
+                protocols=protocols,
+                is_member_id_required=bool(detail & 64),
             )
         case 1:
             driver.join(member_id, protocols=protocols)

@@ -67,12 +67,12 @@ class _ControlLoop(VirtualLoop):
         self.longest_ns = max(self.longest_ns, took_ns)
 
     def run_in_executor(
-        self, _executor: object, function: Callable[..., Any], *args: Any
+        self, _executor: object, called_function: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
         begun_ns = time.thread_time_ns()
         future: asyncio.Future[Any] = self.create_future()
         try:
-            future.set_result(function(*args))
+            future.set_result(called_function(*args))
         except Exception as error:  # noqa: BLE001 - it is the waiter's
             future.set_exception(error)
         self._executor_ns += time.thread_time_ns() - begun_ns
@@ -201,13 +201,13 @@ async def _answer_status(
 ) -> int | None:
     """The status that is answered; None where it takes too long."""
     statuses: list[int] = []
-    disconnected = asyncio.Event()
+    disconnected_event = asyncio.Event()
     chunks = [body[: len(body) // 2], body[len(body) // 2 :]]
 
     async def receive() -> dict[str, Any]:
         if chunks:
             return {"type": "http.request", "body": chunks.pop(0), "more_body": bool(chunks)}
-        await disconnected.wait()
+        await disconnected_event.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
@@ -216,7 +216,7 @@ async def _answer_status(
 
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(controlled_cluster.app(scope, receive, send), _PATIENCE_S)
-    disconnected.set()
+    disconnected_event.set()
     if len(statuses) > 1:
         raise Violation(f"answered {len(statuses)} times: {statuses}")
     return statuses[0] if statuses else None

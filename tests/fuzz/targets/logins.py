@@ -163,17 +163,17 @@ def _token_seeds() -> Iterator[bytes]:
 
 
 def _play_token(fuzz_bytes: bytes) -> None:
-    run = BearerExchange(now_ms=_WALL_MS)
+    bearer_exchange = BearerExchange(now_ms=_WALL_MS)
     if fuzz_bytes[:1] == b"\x01":
-        step = run.feed(fuzz_bytes[1:])
+        step = bearer_exchange.feed(fuzz_bytes[1:])
     else:
         header, _, claims = fuzz_bytes.partition(b"\0")
-        step = run.feed(bearer(unsecured_token(claims, header=header)))
+        step = bearer_exchange.feed(bearer(unsecured_token(claims, header=header)))
     if isinstance(step, Authenticated):
         if not isinstance(step.user, str) or not step.user.strip():
             raise Violation(f"a user without a name: {step.user!r}")
     else:
-        run.feed(b"\x01")
+        bearer_exchange.feed(b"\x01")
 
 
 TARGETS: Final[dict[str, Target]] = {

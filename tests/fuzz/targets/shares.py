@@ -50,12 +50,12 @@ def _steps(fuzz_bytes: bytes) -> Iterator[tuple[int, int, int]]:
 
 def _play_members(fuzz_bytes: bytes) -> None:
     driver = ShareDriver(image(a=1, b=3, c=4), max_size=_MEMBERS - 1)
-    for act, member_number, detail in _steps(fuzz_bytes):
+    for act_number, member_number, detail in _steps(fuzz_bytes):
         member_id = f"m{member_number}"
         member = driver.group.members.get(member_id)
         epoch = 0 if member is None else member.member_epoch
         names = [name for bit, name in enumerate(TOPIC_NAMES) if detail >> bit & 1]
-        match act % 7:
+        match act_number % 7:
             case 0:
                 driver.beat(member_id, 0, *names)
             case 1:
@@ -73,8 +73,8 @@ def _play_members(fuzz_bytes: bytes) -> None:
             case _:
                 driver.now_ms += detail * 1_000
         _check_members(driver)
-    reloaded = driver.reload_shard().groups.get(driver.group.group_id)
-    if reloaded is not None and state_of(reloaded) != state_of(driver.group):
+    reloaded_group = driver.reload_shard().groups.get(driver.group.group_id)
+    if reloaded_group is not None and state_of(reloaded_group) != state_of(driver.group):
         raise Violation("the log makes another group")
 
 
@@ -170,11 +170,11 @@ def _play_states(fuzz_bytes: bytes) -> None:
                 raise Violation("what is written is not read back")
             shard.apply(record, record_offset=len(log))
             log.append((key, record_value))
-    reloaded = ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=2)
+    reloaded_shard = ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=2)
     records = [Record(key=key, value=value) for key, value in log]
     if records:
-        list(reloaded.read([build_batch(records, timestamp_ms=NOW_MS)]))
-    if (reloaded.states, reloaded.leader_epochs) != (shard.states, shard.leader_epochs):
+        list(reloaded_shard.read([build_batch(records, timestamp_ms=NOW_MS)]))
+    if (reloaded_shard.states, reloaded_shard.leader_epochs) != (shard.states, shard.leader_epochs):
         raise Violation("the log makes other states")
 
 
@@ -215,8 +215,8 @@ def _check_combined(
     shard: ShareStateShard, key: ShareKey, newer_batches: tuple[StateBatch, ...], start: int
 ) -> None:
     """Check that each offset has its strongest state, and equal neighbours are joined."""
-    state = shard.states.get(key)
-    older_batches = () if state is None else state.batches
+    share_snapshot = shard.states.get(key)
+    older_batches = () if share_snapshot is None else share_snapshot.batches
     if len(older_batches) + len(newer_batches) < 2 or any(
         batch.last_offset < batch.first_offset for batch in (*older_batches, *newer_batches)
     ):

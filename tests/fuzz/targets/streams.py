@@ -179,7 +179,9 @@ def _check(driver: StreamsDriver) -> None:
     holders = [task for member in group.members.values() for task in member.assigned.active]
     if len(holders) != len(set(holders)):
         raise Violation("two members run a task")
-    target_tasks = [task for assignment in group.target.values() for task in assignment.active]
+    target_tasks = [
+        task for assigned_tasks in group.target.values() for task in assigned_tasks.active
+    ]
     if len(target_tasks) != len(set(target_tasks)):
         raise Violation("two members are to run a task")
 

@@ -153,11 +153,11 @@ def _shake(door: _TlsListener, transport: _Transport, kind: int, payload: bytes)
     """Play a client's side of a damaged handshake; return whether the damage left it valid."""
     stop = int.from_bytes(payload[:2], "big") if kind == 1 else None
     changes = payload[2 * (kind == 1) :] if kind else b""
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    incoming_buffer, outgoing_buffer = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    client = context.wrap_bio(incoming_buffer, outgoing_buffer, server_hostname="localhost")
     sent_bytes = 0
     for _ in range(_FLIGHTS_MAX):
         is_done = False
@@ -171,14 +171,14 @@ def _shake(door: _TlsListener, transport: _Transport, kind: int, payload: bytes)
                 return False
         if is_done:
             client.write(_HELLO)
-        flight = _change_flight(outgoing.read(), sent_bytes, changes)
+        flight = _change_flight(outgoing_buffer.read(), sent_bytes, changes)
         if stop is not None:
             flight = flight[: max(0, stop - sent_bytes)]
         sent_bytes += len(flight)
         _feed(door, transport, flight)
         if is_done:
             return stop is None and not changes
-        incoming.write(bytes(transport.written))
+        incoming_buffer.write(bytes(transport.written))
         transport.written.clear()
     return False
 

@@ -185,10 +185,10 @@ def from_npm(package: str, member: str) -> str:
     def pack(folder: Path) -> None:
         folder.mkdir(parents=True)
         subprocess.run(["npm", "pack", package, "--silent"], cwd=folder, check=True, timeout=120)
-        (archive,) = folder.glob("*.tgz")
-        subprocess.run(["tar", "xzf", archive.name], cwd=folder, check=True)
+        (archive_file,) = folder.glob("*.tgz")
+        subprocess.run(["tar", "xzf", archive_file.name], cwd=folder, check=True)
 
-    folder = make_once(CACHE / package.replace("@", "-"), pack, lock=LOCK)
+    folder = make_once(CACHE / package.replace("@", "-"), pack, lock_file=LOCK)
     return (folder / "package" / member).read_text("utf-8")
 
 
@@ -200,7 +200,7 @@ def installed_from_npm(package: str) -> Path:
         command = ["npm", "install", "--silent", "--no-audit", "--no-fund", package]
         subprocess.run([*command, "--prefix", str(folder)], check=True, timeout=300)
 
-    return make_once(CACHE / re.sub(r"\W+", "-", package).strip("-"), install, lock=LOCK)
+    return make_once(CACHE / re.sub(r"\W+", "-", package).strip("-"), install, lock_file=LOCK)
 
 
 @pytest.fixture(scope="session")

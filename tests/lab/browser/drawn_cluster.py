@@ -88,8 +88,8 @@ class DrawnCluster:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._cluster.close()
 
-    def _do(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+    def _do(self, work_coroutine: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(work_coroutine, self._loop).result(60)
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Ask the control port; None if it refuses."""

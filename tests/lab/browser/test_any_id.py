@@ -42,13 +42,13 @@ CHOSEN: Final = """([id, tp]) => {
 def hanging(ids: tuple[str, ...]) -> Recording:
     """For each id a transaction hangs, and a coordinator owes the marker of another transaction."""
     coordinator, nodes, events = "broker/1/txn/0", ["broker/1", "broker/1/txn/0", "fault"], []
-    for pid, name in enumerate(ids):
-        partition_name = f"t-{pid}"
+    for producer_id, name in enumerate(ids):
+        partition_name = f"t-{producer_id}"
         log = f"broker/1/log/{partition_name}"
         nodes.append(log)
-        fields = {"tp": partition_name, "pid": pid, "epoch": 0}
-        move = {"pid": pid, "epoch": 0, "pending": None, "timeout_ms": 60_000}
-        tx = f"{name}/{pid}:0"
+        fields = {"tp": partition_name, "pid": producer_id, "epoch": 0}
+        move = {"pid": producer_id, "epoch": 0, "pending": None, "timeout_ms": 60_000}
+        tx = f"{name}/{producer_id}:0"
         rule = {"rule": name, "point": "peer.request", "action": "hold", "held": 1}
         events += [
             ("broker/1", "node.role", (), "", {**fields, "role": "leader"}),
@@ -81,9 +81,9 @@ def test_every_id_of_a_recording_is_shown_in_every_view(
     """Two of these vanished, one of them what held the readers back."""
     page = new_page(server.http)
     page.wait_for_selector(".link-state.live")
-    run = hanging(IDS)
-    show(page, run)
-    state = state_at(run.events, run.nodes, level=run.level)
+    recording = hanging(IDS)
+    show(page, recording)
+    state = state_at(recording.events, recording.nodes, level=recording.level)
     tables = (state.transactions, state.owed, state.faults, state.offsets)
     assert page.evaluate(READ_TABLES) == [sorted(table, key=utf16) for table in tables]
     for topic_number, name in enumerate(IDS):
@@ -137,7 +137,7 @@ def test_a_stock_client_may_have_any_id(fresh_server: TxnsimServer, new_page: An
         return client
 
     with ThreadPoolExecutor(4) as pool:
-        clients = list(pool.map(begin, ids))
+        producers = list(pool.map(begin, ids))
         ask(fresh_server, "faults", {"id": "__proto__", "point": "client.request", "api": "EndTxn"}
             | {"client_id": "constructor", "action": {"do": "hold"}})  # fmt: skip
         page.wait_for_function(
@@ -155,7 +155,7 @@ def test_a_stock_client_may_have_any_id(fresh_server: TxnsimServer, new_page: An
         page.keyboard.press("6")
         page.get_by_role("button", name="Disarm __proto__").click()
         page.wait_for_function("() => !__sim.stateAt(__sim.at.value).faults['__proto__']")
-        list(pool.map(Producer.abort_transaction, clients))
+        list(pool.map(Producer.abort_transaction, producers))
     page.keyboard.press("1")
     page.wait_for_selector("[data-verdict=healthy]")
     assert page.evaluate(CLEAN) == [[], [], None, None, None, None]

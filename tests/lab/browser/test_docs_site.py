@@ -62,25 +62,28 @@ def search(page: Page, query: str) -> list[str]:
     page.locator(".md-search__button").click()
     page.get_by_role("combobox").fill(query)
     page.locator(RESULTS).first.wait_for()
-    return [str(link.get_attribute("href")) for link in page.locator(RESULTS).all()[:SHOWN]]
+    return [
+        str(link_locator.get_attribute("href"))
+        for link_locator in page.locator(RESULTS).all()[:SHOWN]
+    ]
 
 
 def test_twelve_questions_are_answered_from_disk_by_two_clicks(site: Path, page: Page) -> None:
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     unanswered_questions = {}
-    for question, (question_words, answer) in QUESTIONS.items():
+    for question, (question_words, answer_text) in QUESTIONS.items():
         page.goto((site / "project/index.html").as_uri())
         links = search(page, question_words)
-        direct = [link for link in links if f"/{answer}?" in link]
+        direct = [link for link in links if f"/{answer_text}?" in link]
         by_index = [link for link in links if "/docs/index.html?" in link]
         if not direct + by_index:
             unanswered_questions[question] = links
             continue
         page.locator(f'{RESULTS}[href="{(direct + by_index)[0]}"]').click()
         if not direct:
-            page.locator(f'article a[href="{Path(answer).name}"]').first.click()
-        page.wait_for_url(f"**/{answer}*")
+            page.locator(f'article a[href="{Path(answer_text).name}"]').first.click()
+        page.wait_for_url(f"**/{answer_text}*")
         assert page.locator("article h1").count() == 1
     assert unanswered_questions == {}
     assert {url.partition(":")[0] for url in urls} == {"file"}
@@ -102,5 +105,5 @@ def test_a_story_plays_where_the_site_is_served_and_says_the_command_on_disk(
 
 
 def test_the_site_is_whole_without_what_it_was_made_of(site: Path, tmp_path: Path) -> None:
-    moved_site = shutil.copytree(site / "project", tmp_path / "elsewhere")
-    assert list(docs_site.dead_links(moved_site)) == []
+    moved_site_folder = shutil.copytree(site / "project", tmp_path / "elsewhere")
+    assert list(docs_site.dead_links(moved_site_folder)) == []

@@ -42,18 +42,18 @@ RUNS: Final = (("z01", "V-"), ("z16", "V+"), ("z23", "V-"))
 
 
 def test_mermaid_reads_our_diagrams_as_they_are_meant(browser: Browser) -> None:
-    runs = [recorded(*name) for name in RUNS]
+    recordings = [recorded(*name) for name in RUNS]
     page = browser.new_context().new_page()
     page.add_script_tag(content=from_npm(MERMAID, "dist/mermaid.min.js"))
-    for run in runs:
-        text = mermaid.convert(run)
+    for recording in recordings:
+        text = mermaid.convert(recording)
         diagram = page.evaluate("text => mermaid.parse(text)", text)
         assert diagram["diagramType"] == "sequence"
         svg = page.evaluate("async text => (await mermaid.render('one', text)).svg", text)
         notes, messages = text.count("Note over"), text.count("->>") + text.count("--x")
         assert svg.count('class="noteText') == notes > 0
         assert svg.count('class="messageText') == messages > 0
-    broken_diagram = mermaid.convert(runs[0]).replace("Note over", "Note above", 1)
+    broken_diagram = mermaid.convert(recordings[0]).replace("Note over", "Note above", 1)
     complaint = page.evaluate(
         "text => mermaid.parse(text).then(() => '', e => e.message)", broken_diagram
     )

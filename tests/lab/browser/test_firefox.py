@@ -38,13 +38,13 @@ def test_firefox_says_and_shows_what_chromium_does() -> None:
         if os.environ.get("TXNSIM_NEEDS_BROWSER"):
             pytest.fail(missing)
         pytest.skip(reason=missing)
-    driver = make_once(CACHE / "playwright-1.60", fetch, lock=CACHE / "playwright.lock")
+    driver_file = make_once(CACHE / "playwright-1.60", fetch, lock_file=CACHE / "playwright.lock")
     process = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *("-m", "browser and not nightly", *(str(HERE / file_name) for file_name in ASKED)),
         ],
-        env={**os.environ, "PYTHONPATH": str(driver), "TXNSIM_FIREFOX": firefox},
+        env={**os.environ, "PYTHONPATH": str(driver_file), "TXNSIM_FIREFOX": firefox},
         capture_output=True,
         text=True,
         check=False,

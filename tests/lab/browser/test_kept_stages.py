@@ -63,13 +63,13 @@ def test_the_stage_is_as_it_was_kept(name: str, server: TxnsimServer, new_page: 
     play_run(page, name, STORIES[name])
     stage_text = page.evaluate(AS_TEXT)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("L").resize(SMALL)
-    text, image = KEPT / f"{name}.txt", KEPT / f"{name}.png"
+    text, image_file = KEPT / f"{name}.txt", KEPT / f"{name}.png"
     if os.environ.get("TXNSIM_KEEP_STAGES"):
         KEPT.mkdir(exist_ok=True)
         text.write_text(stage_text, encoding="utf-8")
-        picture.save(image, optimize=True)
+        picture.save(image_file, optimize=True)
     assert stage_text == text.read_text("utf-8")
-    (off,) = ImageStat.Stat(ImageChops.difference(picture, Image.open(image))).mean
+    (off,) = ImageStat.Stat(ImageChops.difference(picture, Image.open(image_file))).mean
     assert off < DIFFERENT
 
 

@@ -54,15 +54,17 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
     """
     page.wait_for_selector("#lesson-L1")
     press(page, "#lesson-L1")
-    lesson_one = lesson("L1")
+    first_lesson = lesson("L1")
     answers = {
-        number: came_to.answer for number, came_to in run_aside(solve_lesson, lesson_one).items()
+        number: came_to.answer for number, came_to in run_aside(solve_lesson, first_lesson).items()
     }
-    for number, lesson_part in enumerate(lesson_one.parts):
-        page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(lesson_one.parts)}')")
+    for number, lesson_part in enumerate(first_lesson.parts):
+        page.wait_for_selector(
+            f"#lesson:has-text('part {number + 1} of {len(first_lesson.parts)}')"
+        )
         if lesson_part.goal:
             assert page.locator("#repair").count() == 0  # the cure is the learner's own to find
-            if number < len(lesson_one.parts) - 1:
+            if number < len(first_lesson.parts) - 1:
                 press(page, "#lesson-action-1")
                 page.wait_for_selector("#lesson .wrong:has-text('Not yet.')")
         elif lesson_part.ask:
@@ -79,7 +81,7 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
             see_story()
         press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
-    prediction_count = sum(bool(lesson_part.ask) for lesson_part in lesson_one.parts)
+    prediction_count = sum(bool(lesson_part.ask) for lesson_part in first_lesson.parts)
     assert (
         f"{prediction_count} of your {prediction_count} predictions came true."
         in page.inner_text("#lesson-end")
@@ -91,22 +93,22 @@ def assert_story_can_be_played(server: TxnsimServer, page: Page, folder: Path) -
     link = page.get_attribute("#lesson-save", "href")
     with urllib.request.urlopen(f"{server.http}{link}", timeout=30) as answer:
         text = answer.read().decode()
-    own_story = read(str(folder / "my-l1.yaml"), text)
-    assert run_aside(run_in_virtual_time, ScenarioRun(scenario=own_story, run="V-")).as_declared
+    own_scenario = read(str(folder / "my-l1.yaml"), text)
+    assert run_aside(run_in_virtual_time, ScenarioRun(scenario=own_scenario, run="V-")).as_declared
 
 
-def run_aside(doing: Callable[[Any], Any], argument: object) -> Any:
+def run_aside(do_it: Callable[[Any], Any], argument: object) -> Any:
     """Call ``doing`` in another thread, because Playwright keeps a loop running in this one."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(doing, argument).result()
+        return thread.submit(do_it, argument).result()
 
 
 def test_a_part_of_a_lesson_has_a_link_and_is_presented(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    lesson_one = lesson("L1")
+    first_lesson = lesson("L1")
     part_behind_goal = (
-        next(n for n, lesson_part in enumerate(lesson_one.parts) if lesson_part.goal) + 1
+        next(n for n, lesson_part in enumerate(first_lesson.parts) if lesson_part.goal) + 1
     )
     page = new_page(f"{server.http}/#lesson=L1&part={part_behind_goal}&present=1")
     page.wait_for_selector(f".lesson.presented:has-text('part {part_behind_goal + 1} of')")
@@ -144,12 +146,14 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
 ) -> None:
     page = new_page(fresh_server.http, expects=("/lessons/L11/begin",), bypass_csp=True)
     page.evaluate(axe)
-    http = fresh_server.http or ""
+    http_url = fresh_server.http or ""
     bootstrap = fresh_server.bootstrap.split(",")[0]
-    shop = LessonProgram(program_of_the_lesson(tmp_path), bootstrap=bootstrap, http=http)
+    shop_program = LessonProgram(
+        program_of_the_lesson(tmp_path), bootstrap=bootstrap, http_url=http_url
+    )
     press(page, "#all-stories")
     press(page, "#lesson-L10")
-    page.wait_for_selector(f"#lesson-action-0:has-text('{bootstrap} {http} l10-first')")
+    page.wait_for_selector(f"#lesson-action-0:has-text('{bootstrap} {http_url} l10-first')")
     assert page.get_attribute("#lesson-code", "download") == "l10_shop.py"
     press(page, "#lesson-action-0")
     page.wait_for_selector("#lesson li.wrong:has-text('l10-first-0: nothing; wanted')")
@@ -157,13 +161,13 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
         page.emulate_media(color_scheme=theme)
         violations = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
         assert [violation["id"] for violation in violations] == []
-    shop.run("l10-first")
+    shop_program.run("l10-first")
     press(page, "#lesson-action-0")
     page.wait_for_selector("#lesson-met")
     press(page, "#lesson-next")
     predict(page, "L10", 1)
     page.wait_for_selector("#lesson-do:has-text('kill -9')")
-    shop.kill_and_run("l10-second")
+    shop_program.kill_and_run("l10-second")
     press(page, "#lesson-done")
     page.wait_for_selector("#lesson .predicted:has-text('✓ Right.')")
     press(page, "#lesson-next")
@@ -172,10 +176,10 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
     press(page, "#lesson-next")
     page.wait_for_function("() => location.hash.includes('part=3')")
     page.reload()  # the address names lesson and part, and the topics stay
-    shop.mend()
+    shop_program.mend()
     press(page, "#lesson-action-0")
     page.wait_for_selector("#lesson .wrong")
-    shop.kill_and_run("l10-mended")
+    shop_program.kill_and_run("l10-mended")
     press(page, "#lesson-action-1")
     page.wait_for_selector("#lesson-met")
     press(page, "#lesson-next")
@@ -232,25 +236,25 @@ def predict(page: Page, lesson_id: str, number: int) -> None:
     choose(page, lesson_part.choices, lesson_part.expected)
 
 
-def take_part(page: Page, lesson_id: str, number: int, answer: str) -> None:
+def take_part(page: Page, lesson_id: str, number: int, answer_text: str) -> None:
     """Play a part up to the button that leads to the next part."""
     lesson_part = lesson(lesson_id).parts[number]
     for action in lesson_part.solution:
         press(page, f"#lesson-action-{action - 1}")
         page.wait_for_function("() => !__page['store.js'].isRunBusy.value")
     if lesson_part.ask:
-        choose(page, lesson_part.choices, answer)
+        choose(page, lesson_part.choices, answer_text)
     elif not lesson_part.goal:
         press(page, "#lesson-go")
     page.wait_for_selector("#lesson-next")
 
 
-def choose(page: Page, choices: Iterable[str], answer: str) -> None:
+def choose(page: Page, choices: Iterable[str], answer_text: str) -> None:
     """Choose an answer by keyboard."""
     press_until(page, "document.activeElement.name === 'guess'")
     page.keyboard.press("Space")
     for _ in choices:
-        if page.evaluate("document.querySelector('[name=guess]:checked')?.value") == answer:
+        if page.evaluate("document.querySelector('[name=guess]:checked')?.value") == answer_text:
             break
         page.keyboard.press("ArrowDown")
     press(page, "#lesson-answer")

@@ -22,7 +22,7 @@ def open_file(new_page: Any, tmp_path: Path) -> Any:
 
     def opened(*runs: str, redacts: bool = False) -> Page:
         path = tmp_path / "run.html"
-        named_recordings = [(f"z01 {run}", recorded("z01", run)) for run in runs]
+        named_recordings = [(f"z01 {run_name}", recorded("z01", run_name)) for run_name in runs]
         path.write_text(one_file(named_recordings, redacts=redacts), encoding="utf-8")
         urls: list[str] = []
         page: Page = new_page(path.as_uri(), offline=True, urls=urls)

@@ -201,11 +201,11 @@ def test_the_command_and_the_pytest_test_that_are_shared_repeat_the_run(
     program, *command = shlex.split(page.inner_text("#share-command"))
     assert program == "txnsim"
     outcome("-m", "txnsim", *command, "--trace", str(tmp_path))
-    (trace,) = tmp_path.glob("*.jsonl")
+    (trace_file,) = tmp_path.glob("*.jsonl")
     events_of_page = json.loads(
         page.evaluate("JSON.stringify(__sim.events.map((e) => [e.i, e.t, e.k]))")
     )
-    assert [[e.i, e.t, e.k] for e in Recording.read(trace).events] == events_of_page
+    assert [[e.i, e.t, e.k] for e in Recording.read(trace_file).events] == events_of_page
     test = tmp_path / "test_shared.py"
     test.write_text(page.inner_text("#share-pytest"), encoding="utf-8")
     output = outcome("-m", "pytest", "-q", "-p", "no:cacheprovider", str(test))
@@ -352,8 +352,8 @@ def fill_in(page: Page, rule: dict[str, Any]) -> None:
             page.select_option({"action": "#own-do", "then": "#own-then"}[part], rule[part]["do"])
             for name in rule[part].keys() - {"do"}:
                 set_to(page, f"#own-{part}-{name}", rule[part][name])
-    for control in page.locator("[id^=own-rule-]").all():
-        name = str(control.get_attribute("id"))
+    for control_locator in page.locator("[id^=own-rule-]").all():
+        name = str(control_locator.get_attribute("id"))
         set_to(page, f"#{name}", rule.get(name.removeprefix("own-rule-"), ""))
 
 
@@ -416,8 +416,8 @@ def test_what_a_live_cluster_has_recorded_is_saved_and_told(
         page.click("#share-save")
     saved = download.value
     assert saved.suggested_filename == "trace.jsonl"
-    run = Recording.from_lines("saved", Path(saved.path()).read_bytes().splitlines())
-    assert any(event.k == "pid.open" for event in run.events)
+    recording = Recording.from_lines("saved", Path(saved.path()).read_bytes().splitlines())
+    assert any(event.k == "pid.open" for event in recording.events)
 
 
 def test_a_broker_is_killed_and_started_again(fresh_server: TxnsimServer, new_page: Any) -> None:

@@ -77,10 +77,10 @@ def test_the_browsers_state_is_the_readers_at_fifty_events_of_every_scenario(
         for scenario in list(scenarios().values())[part::PARTS]:
             label = next(iter(scenario.runs))
             text = executor.submit(trace_of_run, scenario.name, label).result()
-            run = Recording.from_lines(scenario.name, text.splitlines())
-            event_indexes = [event.i for event in run.events]
+            recording = Recording.from_lines(scenario.name, text.splitlines())
+            event_indexes = [event.i for event in recording.events]
             positions = event_indexes[:: max(1, len(event_indexes) // AT_RANDOM)]
-            different_positions = differences(page, text, run, positions)
+            different_positions = differences(page, text, recording, positions)
             if different_positions:
                 wrong_positions[f"{scenario.name} {label}"] = different_positions
     assert wrong_positions == {}
@@ -98,9 +98,9 @@ def test_a_long_recording_is_whole_and_every_state_of_it_can_be_reached(
         node_name = "broker/1/log/t-0"
         events.append((node_name, "log.append", (), "app/7:0", batch | {"txn": False}))
         events.append((node_name, "log.lso", (len(events) - 1,), "", {"tp": "t-0", "to": turn + 1}))
-    run = small(("broker/1/log/t-0",), *events)
+    recording = small(("broker/1/log/t-0",), *events)
     positions = [0, 999, 1_000, 49_999, 50_000, 50_001, LONG - 3, LONG]
-    assert differences(page, run.to_lines(), run, positions) == []
+    assert differences(page, recording.to_lines(), recording, positions) == []
     assert page.evaluate("__sim.events.length") == LONG + 1
     page.evaluate("__sim.go(55000)")
     page.wait_for_selector(".tape .cell.more")
@@ -122,14 +122,14 @@ def test_a_snapshot_tells_which_positions_are_pending(server: TxnsimServer, new_
         "transactions": [],
     }
     snapshot = {**empty_state, "part": 0, "trace": "full", "positions": positions}
-    run = small(
+    recording = small(
         ("broker/1",),
         ("broker/1", "group.offset_pending", (), "app/7:0", pending),
         ("broker/1", "snapshot", (), "", snapshot),
         ("broker/1", "note", (), "", {"text": "more"}),
     )
     page = new_page(server.http)
-    assert differences(page, run.to_lines(), run, [0, 1, 2]) == []
+    assert differences(page, recording.to_lines(), recording, [0, 1, 2]) == []
     assert page.evaluate("Object.keys(__sim.stateAt(2).offsets)") == ["g t-0"]
 
 
@@ -187,10 +187,10 @@ def test_a_moment_of_a_long_recording_needs_few_of_its_lines(
             (nodes[1], "txn.complete", (), "app/7:0", {**entry, "state": "CompleteCommit"}),
             (nodes[0], "log.lso", (), "", {"tp": "t-0", "to": 2 * turn + 2}),
         ]
-    run = small(nodes, *events)
+    recording = small(nodes, *events)
     page = new_page(server.http)
     for view in ("stage", "lanes"):
-        parsed, _ = look_at_recording(page, run, DRAW, view, LONG // 2 + 1)
+        parsed, _ = look_at_recording(page, recording, DRAW, view, LONG // 2 + 1)
         assert 0 < parsed < 20_000, (view, parsed)  # 4,000 of them lead to the state
 
 
@@ -198,24 +198,26 @@ def test_an_old_hang_is_found_without_a_look_at_what_was_written_since(
     server: TxnsimServer, new_page: Any
 ) -> None:
     """Every write behind the last stable offset was read for each move of the cursor."""
-    node, open_offset = "broker/1/log/t-0", 9
+    node_name, open_offset = "broker/1/log/t-0", 9
     batch = {"tp": "t-0", "pid": -1, "epoch": -1, "seq": -1, "txn": False}
-    events: list[Any] = [(node, "node.role", (), "", {"role": "leader", "epoch": 0, "tp": "t-0"})]
+    events: list[Any] = [
+        (node_name, "node.role", (), "", {"role": "leader", "epoch": 0, "tp": "t-0"})
+    ]
 
     def write_batches(offsets: range, **fields: object) -> None:
-        for base in offsets:
-            data = {**batch, "base": base, "last": base, **fields}
-            events.append((node, "log.append", (), "", data))
+        for base_offset in offsets:
+            data = {**batch, "base": base_offset, "last": base_offset, **fields}
+            events.append((node_name, "log.append", (), "", data))
 
     write_batches(range(2))
     write_batches(range(2, 3), pid=7, epoch=0, seq=0, txn=True)
     write_batches(range(3, LONG // 2))
     end = LONG // 2 - open_offset
     role_data = {"role": "leader", "epoch": 1, "tp": "t-0", "end": end}
-    events.append((node, "node.role", (), "", role_data))
+    events.append((node_name, "node.role", (), "", role_data))
     write_batches(range(end, LONG))
     page = new_page(server.http)
-    parsed, tape = look_at_recording(page, small((node,), *events), TAPE, len(events) - 1, 2)
+    parsed, tape = look_at_recording(page, small((node_name,), *events), TAPE, len(events) - 1, 2)
     assert parsed < 1_000
     assert [first_offset for _, first_offset in tape["cells"]] == list(range(LONG - 60, LONG))
     assert (tape["far"], tape["earlierCount"]) == ([2, "open", LONG - 3 - 60], 2)
@@ -228,20 +230,20 @@ def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one
     old_leader, new_leader = "broker/1/log/t-0", "broker/2/log/t-0"
     batch = {"tp": "t-0", "pid": -1, "epoch": -1, "seq": -1, "txn": False}
 
-    def led(node: str, epoch: int, end: int) -> tuple[Any, ...]:
+    def led(node_name: str, epoch: int, end: int) -> tuple[Any, ...]:
         data = {"role": "leader", "epoch": epoch, "tp": "t-0", "end": end}
-        return node, "node.role", (), "", data
+        return node_name, "node.role", (), "", data
 
-    def write_batch(node: str, base: int) -> tuple[Any, ...]:
-        return node, "log.append", (), "", {**batch, "base": base, "last": base}
+    def write_batch(node_name: str, base_offset: int) -> tuple[Any, ...]:
+        return node_name, "log.append", (), "", {**batch, "base": base_offset, "last": base_offset}
 
-    run = small(
+    recording = small(
         (old_leader, new_leader),
         led(old_leader, 0, 0),
-        *(write_batch(old_leader, base) for base in range(3)),
+        *(write_batch(old_leader, base_offset) for base_offset in range(3)),
         led(new_leader, 1, 2),  # it does not have the last one
         write_batch(old_leader, 3),  # which is not told of it yet
-        *(write_batch(new_leader, base) for base in range(2, 5)),
+        *(write_batch(new_leader, base_offset) for base_offset in range(2, 5)),
         (old_leader, "log.truncate", (), "", {"tp": "t-0", "epoch": 1, "to": 2}),
         write_batch(new_leader, 5),
     )
@@ -253,7 +255,9 @@ def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one
         (8, [cell_before, cell_after, [6, 2], [7, 3], [8, 4]]),
         (10, [cell_before, cell_after, [6, 2], [7, 3], [8, 4], [10, 5]]),
     ):
-        assert look_at_recording(page, run, TAPE, event_index, 0)[1]["cells"] == cells, event_index
+        assert look_at_recording(page, recording, TAPE, event_index, 0)[1]["cells"] == cells, (
+            event_index
+        )
 
 
 def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(

@@ -156,14 +156,14 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
     page = visited_page.context.new_page()  # the server is gone
     page.goto(f"{url}project/")
     page.locator(".first").wait_for()
-    for alias, run in STORIES:
+    for alias, run_name in STORIES:
         page.locator("nav button", has_text="Stories").click()
         row = page.locator(f"[data-story~={alias}]")
-        row.locator(f"[data-run='{run}']").click()
+        row.locator(f"[data-run='{run_name}']").click()
         page.locator(".title", has_text=scenario_of(alias).title).wait_for()
         page.locator(".link-state.done").wait_for()
         rules = page.evaluate("() => __page['store.js'].violations.value.map((one) => one.d.rule)")
-        verdict = scenario_of(alias).runs[run].verdict
+        verdict = scenario_of(alias).runs[run_name].verdict
         assert sorted(set(rules)) == sorted(verdict)
     page.locator("nav button", has_text="Stories").click()
 
@@ -172,8 +172,10 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
             press(page, "#lesson-save")
         path = tmp_path / "my-l1.yaml"
         saving.value.save_as(path)
-        own_story = read(str(path), path.read_text("utf-8"))
-        assert run_aside(run_in_virtual_time, ScenarioRun(scenario=own_story, run="V-")).as_declared
+        own_scenario = read(str(path), path.read_text("utf-8"))
+        assert run_aside(
+            run_in_virtual_time, ScenarioRun(scenario=own_scenario, run="V-")
+        ).as_declared
 
     play_first_lesson(page, see_story)
 
@@ -193,9 +195,9 @@ def test_lessons_that_need_a_cluster_are_named_and_not_offered(
         page = new_page(f"{url}project/#lesson=L10&part=0")  # a link from elsewhere
         page.get_by_role("alert").get_by_text("txnsim lesson L10 starts one").wait_for()
         page.locator("#all-stories").click()
-        elsewhere_link = page.locator("#lessons-elsewhere").first
-        elsewhere_link.wait_for()
-        assert "L10 and L11 need a cluster" in elsewhere_link.inner_text()
+        elsewhere_link_locator = page.locator("#lessons-elsewhere").first
+        elsewhere_link_locator.wait_for()
+        assert "L10 and L11 need a cluster" in elsewhere_link_locator.inner_text()
         assert page.locator("#lesson-L9").count() == 1
         assert page.locator("#lesson-L10").count() == 0
 
@@ -207,10 +209,10 @@ def scenario_of(alias: str) -> Scenario:
 def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessible(
     site: Path, new_page: Callable[..., Page], tmp_path: Path, axe: str
 ) -> None:
-    run = recorded("z01", "V-")
-    trace, report = tmp_path / "run.jsonl", tmp_path / "run.html"
-    trace.write_bytes(run.to_lines())
-    report.write_text(one_file([("z01 in a file", run)]), "utf-8")
+    recording = recorded("z01", "V-")
+    trace_file, report_file = tmp_path / "run.jsonl", tmp_path / "run.html"
+    trace_file.write_bytes(recording.to_lines())
+    report_file.write_text(one_file([("z01 in a file", recording)]), "utf-8")
     violations: dict[str, list[str]] = {}
 
     def look(name: str) -> None:
@@ -231,28 +233,28 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
         page.locator("table.zoo").wait_for()
         look("zoo")
         page.locator("nav button", has_text="Write a story").click()
-        page_text = page.locator("#story-text")
+        page_text_locator = page.locator("#story-text")
         page.wait_for_function("() => document.querySelector('#story-text').value.length > 0")
-        own_text = page_text.input_value()
-        page_text.fill(own_text.replace("    mode: V-\n", "    mode: V9\n", 1))
+        own_text = page_text_locator.input_value()
+        page_text_locator.fill(own_text.replace("    mode: V-\n", "    mode: V9\n", 1))
         page.locator("#story-play").click()
         page.locator("#story-wrong li").first.wait_for()
         line = own_text.splitlines().index("    mode: V-") + 1
         assert f"line {line}: " in page.locator("#story-wrong").inner_text()
         look("wrong story")
-        page_text.fill(own_text.replace("name: late-produce-after-abort", "name: mine", 1))
+        page_text_locator.fill(own_text.replace("name: late-produce-after-abort", "name: mine", 1))
         page.locator("#story-play").click()
         page.locator("#story-told .right").first.wait_for()
         assert page.locator("#story-told .wrong").count() == 0
         look("told story")
         page.locator("#story-told button", has_text="without verification").first.click()
         page.locator(".title", has_text="· without verification").wait_for()
-        for file, title in ((trace, "run.jsonl"), (report, "z01 in a file")):
+        for file, title in ((trace_file, "run.jsonl"), (report_file, "z01 in a file")):
             page.locator("nav button", has_text="Stories").click()
             page.locator("#open-file").set_input_files(file)
             page.locator(".title", has_text=title).wait_for()
             page.wait_for_function(EXPLAINED)
-            assert page.evaluate("() => __sim.events.length") == len(run.events)
+            assert page.evaluate("() => __sim.events.length") == len(recording.events)
             look(title)
         page.locator("nav button", has_text="Stories").click()
         page.locator("#seed").fill("7")

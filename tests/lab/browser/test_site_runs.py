@@ -111,11 +111,11 @@ def test_patterns_are_taken_refused_and_matched_as_by_re2j_in_webassembly(
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_telling_is_the_same_in_webassembly(part: int, site: Path, tmp_path: Path) -> None:
-    every = scenario_runs(catalog.scenarios().values())
-    assert_same(islice(every, part, None, PARTS), site, tmp_path)
+    all_runs = scenario_runs(catalog.scenarios().values())
+    assert_same(islice(all_runs, part, None, PARTS), site, tmp_path)
 
 
-def assert_same(chosen_runs: Iterable[ScenarioRun], site: Path, folder: Path) -> None:
+def assert_same(chosen_runs: Iterable[ScenarioRun], site_folder: Path, folder: Path) -> None:
     """Check that the site's runs have the same traces and histories, byte by byte."""
     scenario_runs = list(chosen_runs)
     assert scenario_runs
@@ -123,7 +123,7 @@ def assert_same(chosen_runs: Iterable[ScenarioRun], site: Path, folder: Path) ->
         (scenario_run.scenario.name, scenario_run.run, scenario_run.take)
         for scenario_run in scenario_runs
     ]
-    hashes_there = run_python_in_site(site, folder / "site", TELL, names)
+    hashes_there = run_python_in_site(site_folder, folder / "site", TELL, names)
     with ThreadPoolExecutor(1) as executor:  # Playwright may keep a loop running in this thread
         hashes_here = list(executor.map(hash_of, scenario_runs))
     assert [

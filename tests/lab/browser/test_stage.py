@@ -448,22 +448,30 @@ Row = tuple[str, str, tuple[int, ...], str, object]
 LEADS: Final[Row] = ("broker/1", "node.role", (), "", {"tp": "t-0", "role": "leader", "epoch": 0})
 
 
-def completed_move(name: str, pid: int, state: str, *partitions: str) -> Row:
-    entry = {"pid": pid, "epoch": 0, "pending": None, "timeout_ms": 60_000}
+def completed_move(name: str, producer_id: int, state: str, *partitions: str) -> Row:
+    entry = {"pid": producer_id, "epoch": 0, "pending": None, "timeout_ms": 60_000}
     data = {**entry, "state": state, "partitions": partitions}
-    return (COORDINATOR, "txn.complete", (), f"{name}/{pid}:0", data)
+    return (COORDINATOR, "txn.complete", (), f"{name}/{producer_id}:0", data)
 
 
-def owes(name: str, pid: int, tp: str = "t-0") -> Row:
-    return (COORDINATOR, "marker.owed", (), f"{name}/{pid}:0", {"tp": tp, "committed": False})
+def owes(name: str, producer_id: int, partition_name: str = "t-0") -> Row:
+    return (
+        COORDINATOR,
+        "marker.owed",
+        (),
+        f"{name}/{producer_id}:0",
+        {"tp": partition_name, "committed": False},
+    )
 
 
-def opened_by(name: str, pid: int, base_offset: int, tp: str = "t-0") -> tuple[Row, Row]:
-    fields = {"tp": tp, "pid": pid, "epoch": 0}
-    node, tx = f"broker/1/log/{tp}", f"{name}/{pid}:0"
+def opened_by(
+    name: str, producer_id: int, base_offset: int, partition_name: str = "t-0"
+) -> tuple[Row, Row]:
+    fields = {"tp": partition_name, "pid": producer_id, "epoch": 0}
+    node_name, tx = f"broker/1/log/{partition_name}", f"{name}/{producer_id}:0"
     batch = {**fields, "base": base_offset, "last": base_offset, "seq": 0, "txn": True}
-    return (node, "log.append", (), tx, batch), (
-        node,
+    return (node_name, "log.append", (), tx, batch), (
+        node_name,
         "pid.open",
         (),
         tx,
@@ -523,17 +531,17 @@ def test_the_bar_has_the_words_of_the_judge(
 ) -> None:
     page = new_page(server.http)
     page.wait_for_selector(".link-state.live")
-    run = small(NODES, *events, level="brief")
-    show(page, run)
+    recording = small(NODES, *events, level="brief")
+    show(page, recording)
     page.wait_for_selector(f"#verdict[data-verdict={state}]")
-    headline = judge_cluster(FollowedTrace.of_recording(run).facts()).headline
+    headline = judge_cluster(FollowedTrace.of_recording(recording).facts()).headline
     assert page.inner_text("#verdict h2").endswith(headline)
 
 
-def held_by_rule(action: str, pid: int, tp: str) -> tuple[Row, ...]:
-    rule = {"rule": "late", "point": "peer.request", "action": action}
-    subjects = [{"pid": pid, "partitions": [tp]}]
-    count = int(not action.startswith("delay"))
+def held_by_rule(action_name: str, producer_id: int, partition_name: str) -> tuple[Row, ...]:
+    rule = {"rule": "late", "point": "peer.request", "action": action_name}
+    subjects = [{"pid": producer_id, "partitions": [partition_name]}]
+    count = int(not action_name.startswith("delay"))
     hit = {**rule, "api": "WriteTxnMarkers", "held": count, "struck": 1, "about": subjects}
     message = {"api": "WriteTxnMarkers", "peer": "broker/1", "response": False, "correlation": 1}
     return (
@@ -544,7 +552,7 @@ def held_by_rule(action: str, pid: int, tp: str) -> tuple[Row, ...]:
 
 
 @pytest.mark.parametrize(
-    ("action", "pid", "tp", "later_count", "expected_lines"),
+    ("action_name", "producer_id", "partition_name", "later_count", "expected_lines"),
     [
         ("hold", 7, "t-0", 0, ["ABORT marker held by late"]),
         # Any held WriteTxnMarkers was taken for that of every marker.
@@ -558,16 +566,22 @@ def held_by_rule(action: str, pid: int, tp: str) -> tuple[Row, ...]:
 def test_what_is_on_its_way_is_held_only_by_what_holds_it(
     server: TxnsimServer,
     new_page: Any,
-    action: str,
-    pid: int,
-    tp: str,
+    action_name: str,
+    producer_id: int,
+    partition_name: str,
     later_count: int,
     expected_lines: list[str],
 ) -> None:
     page = new_page(server.http)
     page.wait_for_selector(".link-state.live")
     later_events = [("client/other", "note", (), "", {"text": "later"})] * later_count
-    events = (LEADS, *ABORTS, owes("app", 7), *held_by_rule(action, pid, tp), *later_events)
+    events = (
+        LEADS,
+        *ABORTS,
+        owes("app", 7),
+        *held_by_rule(action_name, producer_id, partition_name),
+        *later_events,
+    )
     show(page, small(NODES, *events, level="brief"))
     until_judged(page)
     way = page.locator(".way.due .message")
@@ -601,17 +615,21 @@ TAKEN: Final = """(rows) => {
 
 
 @pytest.mark.parametrize(
-    ("action", "message_class", "offer_count"),
+    ("action_name", "message_class", "offer_count"),
     [("hold", "held", 1), ("delay 9000 ms", "delayed", 0)],
 )
 def test_only_what_is_held_is_released_by_hand(
-    fresh_server: TxnsimServer, new_page: Any, action: str, message_class: str, offer_count: int
+    fresh_server: TxnsimServer,
+    new_page: Any,
+    action_name: str,
+    message_class: str,
+    offer_count: int,
 ) -> None:
     """No release shortens a delay, and the page would have said that it goes on."""
     page = new_page(fresh_server.http)
     judge_what_is_made(page)
     page.wait_for_selector(".link-state.live")
-    page.evaluate(TAKEN, [LEADS, *ABORTS, owes("app", 7), *held_by_rule(action, 7, "t-0")])
+    page.evaluate(TAKEN, [LEADS, *ABORTS, owes("app", 7), *held_by_rule(action_name, 7, "t-0")])
     message = page.locator(f".message.{message_class}")
     message.wait_for()
     assert message.get_by_role("button", name="Release").count() == offer_count

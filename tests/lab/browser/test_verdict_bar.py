@@ -32,13 +32,13 @@ IS_CURRENT: Final = """() => {
 
 
 def request(server: TxnsimServer, method: str, path: str, body: object = None) -> Any:
-    asked = urllib.request.Request(
+    asked_request = urllib.request.Request(
         f"{server.http}/api/v1/{path}",
         data=None if body is None else json.dumps(body).encode(),
         headers={"Content-Type": "application/json"},
         method=method,
     )
-    with urllib.request.urlopen(asked, timeout=60) as answer:
+    with urllib.request.urlopen(asked_request, timeout=60) as answer:
         text = answer.read()
     return json.loads(text) if text else None
 
@@ -46,11 +46,14 @@ def request(server: TxnsimServer, method: str, path: str, body: object = None) -
 def agrees_with_the_judge(page: Page, server: TxnsimServer) -> str:
     """The state that the bar shows, which is what the judge says at that event."""
     page.wait_for_function(IS_CURRENT)
-    bar = page.locator("#verdict")
-    state, event = bar.get_attribute("data-verdict"), bar.get_attribute("data-event")
+    bar_locator = page.locator("#verdict")
+    state, event = (
+        bar_locator.get_attribute("data-verdict"),
+        bar_locator.get_attribute("data-event"),
+    )
     answer = request(server, "GET", f"verdict?at={event}")
     assert (answer["state"], answer["position"]) == (state, int(event or -1))
-    assert answer["headline"] in bar.inner_text()
+    assert answer["headline"] in bar_locator.inner_text()
     return str(state)
 
 
@@ -152,8 +155,8 @@ def test_deleted_records_are_not_drawn(fresh_server: TxnsimServer, new_page: Any
     page.wait_for_selector("[data-verdict=hangs]")
     assert page.locator(".drawn .batch").count() == 3
     admin = AdminClient({"bootstrap.servers": fresh_server.bootstrap})
-    (deletion,) = admin.delete_records([TopicPartition("orders", 0, 3)]).values()
-    assert deletion.result().low_watermark == 3
+    (deletion_future,) = admin.delete_records([TopicPartition("orders", 0, 3)]).values()
+    assert deletion_future.result().low_watermark == 3
     # The producer's state outlives its records. A real Kafka 4.4.0 does the same: DescribeProducers
     # names the open transaction, and the last stable offset stays at the log's start.
     page.wait_for_selector("#verdict:has-text('the log begins at 3')")
@@ -275,8 +278,8 @@ def test_a_stream_that_is_behind_says_how_far(fresh_server: TxnsimServer, new_pa
     page.wait_for_selector("[data-lag='0']")
     begin(fresh_server, "app")
     page.wait_for_selector(".link-state:has-text('events behind')")
-    lag = int(page.get_attribute("#verdict", "data-lag"))
-    assert lag > 5
+    offset_lag = int(page.get_attribute("#verdict", "data-lag"))
+    assert offset_lag > 5
     assert page.locator(".link-state.live").count() == 0
 
 

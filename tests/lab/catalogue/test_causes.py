@@ -69,14 +69,14 @@ def survey_runs(
     differences = []
     seed = OTHER_SEED if trace_level is TraceLevel.FULL else SEED_DEFAULT
     for scenario_run in scenario_runs:
-        telling = tell_once(scenario_run, trace_level=trace_level, seed=seed)
-        survey.take(str(scenario_run), telling.result.trace)
-        differences += telling.differences
+        story_outcome = tell_once(scenario_run, trace_level=trace_level, seed=seed)
+        survey.take(str(scenario_run), story_outcome.result.trace)
+        differences += story_outcome.differences
     return survey, differences
 
 
 @pytest.mark.parametrize(
-    ("trace_level", "choice"),
+    ("trace_level", "choose_runs"),
     [
         pytest.param(TraceLevel.BRIEF, main_runs, marks=pytest.mark.slow),
         pytest.param(TraceLevel.BRIEF, scenario_runs, marks=pytest.mark.thorough),
@@ -86,9 +86,9 @@ def survey_runs(
 )
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_every_event_has_a_cause_and_a_reader_knows_the_state(
-    scenario: Scenario, trace_level: TraceLevel, choice: Choice
+    scenario: Scenario, trace_level: TraceLevel, choose_runs: Choice
 ) -> None:
-    survey, differences = survey_runs(choice([scenario]), trace_level)
+    survey, differences = survey_runs(choose_runs([scenario]), trace_level)
     assert differences == []
     assert dict(survey.orphans) == {}, survey.examples
     assert dict(survey.strays) == {}
@@ -126,8 +126,8 @@ def test_every_kind_of_event_occurs_in_some_story_or_in_a_test_that_is_named() -
 def test_the_stories_show_many_rules() -> None:
     rules_seen = set()
     for scenario in SCENARIOS:
-        for run in scenario.runs:
-            scenario_run = ScenarioRun(scenario=scenario, run=run, take=scenario.takes[0])
+        for run_name in scenario.runs:
+            scenario_run = ScenarioRun(scenario=scenario, run=run_name, take=scenario.takes[0])
             trace = tell_once(scenario_run, trace_level=TraceLevel.BRIEF).result.trace
             rules_seen |= {data(event)["rule"] for event in events_of(trace)[1] if event.k in RULED}
     assert len(rules_seen) >= RULES_MIN, rules_seen

@@ -34,9 +34,9 @@ by themselves."""
 
 def castings() -> Iterator[object]:
     for name, run in STORY.runs.items():
-        for player in run.players or STORY.actors["app"].players:
-            marks = [pytest.mark.clients] if player != "own" else []
-            yield pytest.param(name, player, marks=marks, id=f"{name} {player}")
+        for player_name in run.players or STORY.actors["app"].players:
+            marks = [pytest.mark.clients] if player_name != "own" else []
+            yield pytest.param(name, player_name, marks=marks, id=f"{name} {player_name}")
 
 
 def check(result: RunResult) -> None:
@@ -45,25 +45,29 @@ def check(result: RunResult) -> None:
 
 @pytest.mark.costly
 @pytest.mark.slow
-@pytest.mark.parametrize(("run_name", "player"), list(castings()))
-async def test_every_take_comes_to_its_declared_verdict(run_name: str, player: str) -> None:
-    casting = Casting(player=player)
-    armed, disarmed_result, control = [
-        await run_in_real_time(ScenarioRun(scenario=STORY, run=run_name, take=take), casting)
-        for take in ("armed", "disarmed", "control")
+@pytest.mark.parametrize(("run_name", "player_name"), list(castings()))
+async def test_every_take_comes_to_its_declared_verdict(run_name: str, player_name: str) -> None:
+    casting = Casting(player=player_name)
+    armed_result, disarmed_result, control_result = [
+        await run_in_real_time(ScenarioRun(scenario=STORY, run=run_name, take=take_name), casting)
+        for take_name in ("armed", "disarmed", "control")
     ]
-    for result in (armed, disarmed_result, control):
+    for result in (armed_result, disarmed_result, control_result):
         check(result)
-    assert armed.verdict.observed == (HANGS if run_name == "V-" else ())
+    assert armed_result.verdict.observed == (HANGS if run_name == "V-" else ())
     assert (
-        armed.players == disarmed_result.players == (player if player != "own" else "own client",)
+        armed_result.players
+        == disarmed_result.players
+        == (player_name if player_name != "own" else "own client",)
     )
-    assert "hold Produce of late-producer" in sentences(armed)
-    assert "hold Produce of late-producer" in sentences(control)
+    assert "hold Produce of late-producer" in sentences(armed_result)
+    assert "hold Produce of late-producer" in sentences(control_result)
     assert "Produce" not in sentences(disarmed_result)
-    outcome_by_value = {write.value: write.outcome for write in observations_of(armed, Wrote)}
+    outcome_by_value = {
+        write.value: write.outcome for write in observations_of(armed_result, Wrote)
+    }
     assert outcome_by_value["late"] == "unknown"
-    assert {write.outcome for write in observations_of(control, Wrote)} == {"ok"}
+    assert {write.outcome for write in observations_of(control_result, Wrote)} == {"ok"}
 
 
 @pytest.mark.slow
@@ -138,15 +142,15 @@ async def test_a_program_of_somebody_else_can_play_the_application(run_name: str
     casting = Casting(
         program=f"'{sys.executable}' '{ROOT / 'tests/lab/catalogue/late_program.py'}'"
     )
-    armed = await run_in_real_time(ScenarioRun(scenario=STORY, run=run_name), casting)
+    armed_result = await run_in_real_time(ScenarioRun(scenario=STORY, run=run_name), casting)
     disarmed_result = await run_in_real_time(
         ScenarioRun(scenario=STORY, run=run_name, take="disarmed"), casting
     )
-    check(armed)
+    check(armed_result)
     check(disarmed_result)
-    assert armed.players == disarmed_result.players == ("a program",)
-    assert ("ABORT marker" in sentences(armed)) is (run_name in ("V-", "V+"))
-    assert "first" not in sentences(armed)
+    assert armed_result.players == disarmed_result.players == ("a program",)
+    assert ("ABORT marker" in sentences(armed_result)) is (run_name in ("V-", "V+"))
+    assert "first" not in sentences(armed_result)
 
 
 @pytest.mark.costly
@@ -209,14 +213,14 @@ def installed(tmp_path: Path) -> Path:
     """The files of the wheel where pip would put them (``python -m tests.ci.run`` builds one)."""
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
     layout = wheel["targets"]["wheel"]
-    site = tmp_path / "site"
+    site_folder = tmp_path / "site"
     without_caches = shutil.ignore_patterns("__pycache__")
     for package in layout["packages"]:
-        shutil.copytree(ROOT / package, site / Path(package).name, ignore=without_caches)
+        shutil.copytree(ROOT / package, site_folder / Path(package).name, ignore=without_caches)
     for source, target in layout["force-include"].items():
         copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copyfile
-        copy(ROOT / source, site / target)
-    return site
+        copy(ROOT / source, site_folder / target)
+    return site_folder
 
 
 @pytest.mark.costly
@@ -224,13 +228,13 @@ def installed(tmp_path: Path) -> Path:
 def test_an_installed_wheel_has_its_scenarios_and_runs_in_an_empty_directory(
     installed: Path, tmp_path: Path
 ) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
+    empty_path = tmp_path / "empty"
+    empty_path.mkdir()
 
     def txnsim(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "txnsim.cli.main", *arguments],
-            cwd=empty,
+            cwd=empty_path,
             env={**os.environ, "PYTHONPATH": str(installed)},
             capture_output=True,
             text=True,

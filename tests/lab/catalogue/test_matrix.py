@@ -42,26 +42,26 @@ def complaint(result: RunResult) -> str:
     """What differs from the file; empty if nothing does."""
     if result.as_declared:
         return ""
-    findings = [result.verdict, *([result.cured] if result.cured is not None else [])]
+    judges_results = [result.verdict, *([result.cured] if result.cured is not None else [])]
     differences = [
-        f"{finding.observed}, declared {finding.expected}: {finding.because}"
-        for finding in findings
+        f"{judges_result.observed}, declared {judges_result.expected}: {judges_result.because}"
+        for judges_result in judges_results
     ]
     return f"{result.run} {result.take}: {' / '.join(differences)}"
 
 
 @pytest.mark.parametrize(
-    "choice",
+    "choose_runs",
     [
         pytest.param(main_runs, marks=pytest.mark.slow),
         pytest.param(scenario_runs, marks=pytest.mark.thorough),
     ],
 )
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_telling_comes_to_what_is_declared(scenario: Scenario, choice: Choice) -> None:
+def test_every_telling_comes_to_what_is_declared(scenario: Scenario, choose_runs: Choice) -> None:
     results = [
         tell_once(scenario_run, trace_level=TraceLevel.BRIEF).result
-        for scenario_run in choice([scenario])
+        for scenario_run in choose_runs([scenario])
     ]
     assert [complaint(result) for result in results if not result.as_declared] == []
 
@@ -86,28 +86,28 @@ def test_the_trace_tells_wrong_data_where_histories_do(scenario: Scenario) -> No
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
     (scenario_run,) = first_runs([scenario])
-    first_telling, second_telling = (
+    first_result, second_result = (
         tell_once(scenario_run, trace_level=TraceLevel.BRIEF).result,
         run_in_virtual_time(scenario_run),
     )
-    assert second_telling.trace == first_telling.trace
-    assert second_telling.history == first_telling.history
+    assert second_result.trace == first_result.trace
+    assert second_result.history == first_result.history
 
 
 @pytest.mark.costly
 @pytest.mark.parametrize(
-    "choice",
+    "choose_runs",
     [
         pytest.param(first_runs, marks=pytest.mark.slow),
         pytest.param(scenario_runs, marks=pytest.mark.thorough),
     ],
 )
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_verdicts_do_not_hang_on_the_seed(scenario: Scenario, choice: Choice) -> None:
+def test_verdicts_do_not_hang_on_the_seed(scenario: Scenario, choose_runs: Choice) -> None:
     """Other latencies, the same anomalies: nothing in a story may be a race."""
     results = [
         tell_once(scenario_run, trace_level=TraceLevel.FULL, seed=OTHER_SEED).result
-        for scenario_run in choice([scenario])
+        for scenario_run in choose_runs([scenario])
     ]
     assert [complaint(result) for result in results if not result.as_declared] == []
 

@@ -119,9 +119,9 @@ def test_an_anomaly_happens_where_it_is_documented_to(anomaly: str) -> None:
     for run in anomalies()[anomaly].runs.values():
         declared_by_mode[run.mode].add(bool(run.verdict))
     differences = {
-        mode: (expected, declared_by_mode[mode])
-        for mode, expected in zip(MODES, ZOO[anomaly], strict=True)
-        if declared_by_mode[mode] not in HAPPENS[expected]
+        mode: (expected_text, declared_by_mode[mode])
+        for mode, expected_text in zip(MODES, ZOO[anomaly], strict=True)
+        if declared_by_mode[mode] not in HAPPENS[expected_text]
     }
     assert not differences
 
@@ -166,9 +166,9 @@ BEFORE: Final = (
 
 def scenarios_shown() -> Iterator[tuple[str, Scenario]]:
     """Each scenario in the pages, with the page and line of its block."""
-    for page, text in PAGE_TEXTS.items():
+    for page_text, text in PAGE_TEXTS.items():
         for block in BLOCK.finditer(text):
-            place_in_page = f"{page}:{text.count(chr(10), 0, block.start()) + 1}"
+            place_in_page = f"{page_text}:{text.count(chr(10), 0, block.start()) + 1}"
             if block[1] == "yaml" and re.search("^steps:", block[2], re.MULTILINE):
                 yield place_in_page, read(place_in_page, block[2])
             elif block[2].startswith("- "):
@@ -194,12 +194,14 @@ def test_what_is_shown_is_found() -> None:
     ]
 
 
-def check(place_in_page: str, run_name: str, take: str, seed: int) -> None:
+def check(place_in_page: str, run_name: str, take_name: str, seed: int) -> None:
     scenario = SHOWN[place_in_page]
-    result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=run_name, take=take), seed=seed)
+    result = run_in_virtual_time(
+        ScenarioRun(scenario=scenario, run=run_name, take=take_name), seed=seed
+    )
     failure = FAILS.get(scenario.name)
     if failure is None:
-        assert result.as_declared, (run_name, take, seed, result.verdict)
+        assert result.as_declared, (run_name, take_name, seed, result.verdict)
     else:
         assert failure in PAGE_TEXTS[place_in_page.partition(":")[0]]
         assert result.verdict.observed == ("story-failed",)
@@ -219,9 +221,9 @@ def test_it_does_so_in_all_its_runs_and_takes(place_in_page: str) -> None:
     scenario = SHOWN[place_in_page]
     has_members = any(actor.plays == "member" for actor in scenario.cast.values())
     for seed in SEEDS if has_members else SEEDS[:1]:
-        for run in scenario.runs:
-            for take in scenario.takes:
-                check(place_in_page, run, take, seed)
+        for run_name in scenario.runs:
+            for take_name in scenario.takes:
+                check(place_in_page, run_name, take_name, seed)
 
 
 # docs/writing-scenarios.md is enough to write one: its file runs, prints what the page shows, and
@@ -236,7 +238,9 @@ EXAMPLE, APPLICATION, _ = [text for language, text in BLOCKS if language == "yam
 
 def cells(text: str) -> list[list[str]]:
     """The cells of a table's lines, without padding."""
-    return [[cell.strip() for cell in line.split("\t")] for line in text.splitlines() if line]
+    return [
+        [cell_text.strip() for cell_text in line.split("\t")] for line in text.splitlines() if line
+    ]
 
 
 @pytest.fixture
@@ -268,7 +272,7 @@ def test_a_wrong_word_is_refused_with_what_the_page_shows(
 
 def test_the_page_names_everything_that_a_file_may_say() -> None:
     field_names = {
-        *(act.rstrip("_") for act in Step.choices()),
+        *(act_name.rstrip("_") for act_name in Step.choices()),
         *(do for can in FIELDS_BY_CALL.values() for do in can),
         *FIELDS_BY_CLUSTER_ACT,
         *Condition.choices(),
@@ -290,9 +294,9 @@ def test_the_application_is_convicted_where_it_does_not_go_back() -> None:
         "is: CompleteCommit", "is: [CompleteAbort, Empty]", 1
     )
     aborts = aborts.replace("committed: [bill 1, bill 2, bill 3]", "committed: [bill 3]")
-    lossy = run_in_virtual_time(ScenarioRun(scenario=read("bills.yaml", aborts), run="TV2"))
-    assert lossy.verdict.observed == ("skipped-input",), lossy.verdict
-    assert "has processed 0, 1" in lossy.verdict.because[0]
+    lossy_result = run_in_virtual_time(ScenarioRun(scenario=read("bills.yaml", aborts), run="TV2"))
+    assert lossy_result.verdict.observed == ("skipped-input",), lossy_result.verdict
+    assert "has processed 0, 1" in lossy_result.verdict.because[0]
 
 
 def test_the_example_is_read() -> None:
@@ -356,7 +360,7 @@ SEED = 7
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("scenario", "take", "trace_level"),
+    ("scenario", "take_name", "trace_level"),
     [
         ("late-marker", "armed", TraceLevel.BRIEF),
         ("late-marker", "disarmed", TraceLevel.FULL),
@@ -364,13 +368,15 @@ SEED = 7
     ],
 )
 def test_a_header_is_all_that_a_replay_needs(
-    scenario: str, take: str, trace_level: TraceLevel
+    scenario: str, take_name: str, trace_level: TraceLevel
 ) -> None:
-    scenario_found = catalog.find(scenario)[1]
-    take = take if take in scenario_found.takes else "armed"
-    run = list(scenario_found.runs)[-1]
+    found_scenario = catalog.find(scenario)[1]
+    take_name = take_name if take_name in found_scenario.takes else "armed"
+    run_name = list(found_scenario.runs)[-1]
     first_trace = run_in_virtual_time(
-        ScenarioRun(scenario=scenario_found, run=run, take=take), seed=SEED, trace_level=trace_level
+        ScenarioRun(scenario=found_scenario, run=run_name, take=take_name),
+        seed=SEED,
+        trace_level=trace_level,
     ).trace
     header = Recording.from_lines("first", first_trace.splitlines()).header
     second_run = ScenarioRun(

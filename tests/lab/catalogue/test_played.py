@@ -138,16 +138,18 @@ def check(result: RunResult) -> None:
 async def test_kafka_python_commits_a_record_that_it_has_aborted(run_name: str) -> None:
     """z02: verification lets it through, as the partition is part of the next transaction."""
     late_scenario = story("late-produce")
-    armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run_name), KAFKA_PYTHON)
-    check(armed)
-    assert armed.players == ("kafka-python",)
-    outcomes = {write.value: write.outcome for write in observations_of(armed, Wrote)}
+    armed_result = await run_in_real_time(
+        ScenarioRun(scenario=late_scenario, run=run_name), KAFKA_PYTHON
+    )
+    check(armed_result)
+    assert armed_result.players == ("kafka-python",)
+    outcomes = {write.value: write.outcome for write in observations_of(armed_result, Wrote)}
     assert outcomes == {"r1": "unknown", "r2": "ok"}
-    ends = observations_of(armed, Ended)
+    ends = observations_of(armed_result, Ended)
     assert [(end.transaction, end.commit, end.outcome) for end in ends] == [
         ("T1", False, "ok"), ("T2", True, "ok"),
     ]  # fmt: skip
-    assert "the released batch" in sentences(armed)
+    assert "the released batch" in sentences(armed_result)
     check(
         await run_in_real_time(
             ScenarioRun(scenario=late_scenario, run=run_name, take="disarmed"), KAFKA_PYTHON
@@ -161,11 +163,13 @@ async def test_kafka_python_commits_a_record_that_it_has_aborted(run_name: str) 
 async def test_librdkafka_has_its_next_transaction_torn_by_its_first_commit(run_name: str) -> None:
     """In z05 the client times out, commits again on another connection, and gets two successes."""
     late_scenario = story("late-commit")
-    armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run_name), confluent())
-    check(armed)
-    assert armed.players == ("confluent-kafka",)
-    assert {write.outcome for write in observations_of(armed, Wrote)} == {"ok"}
-    assert {end.outcome for end in observations_of(armed, Ended)} == {"ok"}
+    armed_result = await run_in_real_time(
+        ScenarioRun(scenario=late_scenario, run=run_name), confluent()
+    )
+    check(armed_result)
+    assert armed_result.players == ("confluent-kafka",)
+    assert {write.outcome for write in observations_of(armed_result, Wrote)} == {"ok"}
+    assert {end.outcome for end in observations_of(armed_result, Ended)} == {"ok"}
     check(
         await run_in_real_time(
             ScenarioRun(scenario=late_scenario, run=run_name, take="disarmed"), confluent()
@@ -203,10 +207,10 @@ async def test_our_client_fares_likewise_and_is_protected_by_transactions_v2(run
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("take", ["armed", "disarmed"])
+@pytest.mark.parametrize("take_name", ["armed", "disarmed"])
 @pytest.mark.parametrize(("name", "run_name"), RUNS)
-def test_it_fares_likewise_in_virtual_time(name: str, run_name: str, take: str) -> None:
-    check(run_in_virtual_time(ScenarioRun(scenario=story(name), run=run_name, take=take)))
+def test_it_fares_likewise_in_virtual_time(name: str, run_name: str, take_name: str) -> None:
+    check(run_in_virtual_time(ScenarioRun(scenario=story(name), run=run_name, take=take_name)))
 
 
 # Consumers in groups as actors: a rebalance in the middle of a transaction, and members that have
@@ -220,7 +224,7 @@ SETTINGS = {
 }
 
 
-def play(steps: list[dict[str, Any]], protocol: str, mode: str, *, verdict: str) -> Any:
+def play(steps: list[dict[str, Any]], protocol: str, mode: str, *, verdict_text: str) -> Any:
     """Two instances of an application, each a member and a producer of its own."""
     part = {
         "plays": "member",
@@ -239,24 +243,28 @@ def play(steps: list[dict[str, Any]], protocol: str, mode: str, *, verdict: str)
             "second-out": {"plays": "wire", "transactional-id": "billing-2"},
         },
         settings=SETTINGS,
-        runs={mode: {"mode": mode, "verdict": verdict}},
+        runs={mode: {"mode": mode, "verdict": verdict_text}},
     )
 
 
 def process(
-    instance: str, record_value: str, *, transaction: str, commits: dict[str, Any], end: str
+    instance_id: str, record_value: str, *, transaction: str, commits: dict[str, Any], end: str
 ) -> list[dict[str, Any]]:
     """Consume, transform, produce; the positions go into the transaction."""
-    out, work = f"{instance}-out", f"work on {record_value}"
+    output, work = f"{instance_id}-out", f"work on {record_value}"
     return [
-        call("begin", out, transaction=transaction),
-        call("add-partitions", out, partitions="out-0"),
+        call("begin", output, transaction=transaction),
+        call("add-partitions", output, partitions="out-0"),
         call(
-            "produce", out, partition="out-0", value=f"{record_value} in {transaction}", item=work
+            "produce",
+            output,
+            partition="out-0",
+            value=f"{record_value} in {transaction}",
+            item=work,
         ),
-        call("add-offsets", out, group="billing"),
-        call("commit-offsets", out, **commits),
-        call(end, out),
+        call("add-offsets", output, group="billing"),
+        call("commit-offsets", output, **commits),
+        call(end, output),
     ]
 
 
@@ -295,7 +303,7 @@ def test_a_zombie_s_positions_are_refused_and_so_its_work_is_done_once(
     protocol: str, mode: str
 ) -> None:
     steps = zombie(member="first", error="UNKNOWN_MEMBER_ID")
-    result = play(steps, protocol, mode, verdict="healthy")
+    result = play(steps, protocol, mode, verdict_text="healthy")
     assert result.as_declared, result.verdict
     assert [sent_offsets.error for sent_offsets in observations_of(result, SentOffsets)] == [
         "",
@@ -307,7 +315,7 @@ def test_a_zombie_s_positions_are_refused_and_so_its_work_is_done_once(
 @worlds
 def test_without_its_metadata_the_group_can_t_tell_a_zombie(protocol: str, mode: str) -> None:
     steps = zombie(group="billing", offsets={"in-0": 1})
-    result = play(steps, protocol, mode, verdict="duplicate")
+    result = play(steps, protocol, mode, verdict_text="duplicate")
     assert result.as_declared, result.verdict
 
 
@@ -336,7 +344,7 @@ def test_a_rebalance_in_the_middle_of_a_transaction(protocol: str, mode: str) ->
         call("poll", "first", reads=["r1"]),
         *process("first", "r1", transaction="T2", commits={"member": "first"}, end="commit"),
     ]
-    result = play(steps, protocol, mode, verdict="healthy")
+    result = play(steps, protocol, mode, verdict_text="healthy")
     assert result.as_declared, result.verdict
     assert [end.commit for end in observations_of(result, Ended)] == [False, True]
 

@@ -68,7 +68,7 @@ def test_the_timeout_as_last_told_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "reason",
+    "reason_of",
     [
         pytest.param(lambda history_builder: history_builder.initialise("another"), id="replaced"),
         pytest.param(
@@ -95,7 +95,7 @@ def test_the_timeout_as_last_told_counts() -> None:
 )
 @pytest.mark.parametrize("error", [WRONG_STATE, FENCED])
 def test_reasons_for_the_error(
-    reason: Callable[[HistoryBuilder], int], error: dict[str, str]
+    reason_of: Callable[[HistoryBuilder], int], error: dict[str, str]
 ) -> None:
     history_builder = HistoryBuilder()
     history_builder.initialise()
@@ -103,7 +103,7 @@ def test_reasons_for_the_error(
     history_builder.abort("T0")
     history_builder.begin()
     history_builder.write("T1", "r1", 0)
-    reason(history_builder)
+    reason_of(history_builder)
     history_builder.commit(**error)
     assert false_fencing(history_builder.history) == ()
 
@@ -147,7 +147,7 @@ def test_no_reasons(nothing: Callable[[HistoryBuilder], int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "make_answer",
     [
         pytest.param(
             lambda history_builder: history_builder.initialise("another", outcome=UNKNOWN),
@@ -163,12 +163,12 @@ def test_no_reasons(nothing: Callable[[HistoryBuilder], int]) -> None:
 )
 @pytest.mark.parametrize("error", [WRONG_STATE, FENCED])
 def test_what_is_answered_later_may_have_been_under_way(
-    answer: Callable[[HistoryBuilder], int], error: dict[str, str]
+    make_answer: Callable[[HistoryBuilder], int], error: dict[str, str]
 ) -> None:
     history_builder = in_a_transaction()
     history_builder.commit(**error)
     assert len(false_fencing(history_builder.history)) == 1
-    answer(history_builder)
+    make_answer(history_builder)
     assert false_fencing(history_builder.history) == ()
 
 

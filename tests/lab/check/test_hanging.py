@@ -27,7 +27,7 @@ from txnsim_lab.check.observations import Isolation, Wrote
 def test_open_then_not_listed_then_still_open_is_hanging() -> None:
     history_builder = HistoryBuilder()
     ghost(history_builder)
-    first_look = history_builder.list_producers((7, 1), (9, None))
+    first_look_index = history_builder.list_producers((7, 1), (9, None))
     denied_number = history_builder.describe("CompleteAbort")
     second_look = history_builder.list_producers((7, 1))
     read = history_builder.read(1, {}, 1, high_watermark=3)
@@ -38,7 +38,7 @@ def test_open_then_not_listed_then_still_open_is_hanging() -> None:
         hanging_transaction.start_offset,
     ) == (T0, 7, 1)
     assert (hanging_transaction.last_stable_offset, hanging_transaction.high_watermark) == (1, 3)
-    assert hanging_transaction.evidence == (first_look, denied_number, second_look, read)
+    assert hanging_transaction.evidence == (first_look_index, denied_number, second_look, read)
 
 
 def test_readers_that_are_held_at_its_start_show_that_it_is_open() -> None:
@@ -258,26 +258,26 @@ def test_a_hanging_transaction_is_what_holds_readers() -> None:
 
 def test_held_for_longer_than_any_transaction_may_live_is_starving() -> None:
     history_builder = HistoryBuilder()
-    first_read = read_while_held(history_builder)
+    first_read_index = read_while_held(history_builder)
     read_while_held(history_builder)
     history_builder.wait(20.1)
-    last_read = read_while_held(history_builder)
+    last_read_index = read_while_held(history_builder)
     (anomaly,) = starving_readers(history_builder.history)
-    assert anomaly.evidence == (first_read, last_read)
+    assert anomaly.evidence == (first_read_index, last_read_index)
 
 
 def test_who_had_all_there_was_starves_since_there_is_more() -> None:
     history_builder = HistoryBuilder()
     history_builder.read(1, {}, 1)
     history_builder.wait(5)
-    first_read = read_while_held(history_builder)
+    first_read_index = read_while_held(history_builder)
     history_builder.wait(19)
     read_while_held(history_builder)
     assert starving_readers(history_builder.history) == (), "before that it waited for news"
     history_builder.wait(2)
-    last_read = read_while_held(history_builder)
+    last_read_index = read_while_held(history_builder)
     (anomaly,) = starving_readers(history_builder.history)
-    assert anomaly.evidence == (first_read, last_read)
+    assert anomaly.evidence == (first_read_index, last_read_index)
 
 
 def test_a_longer_timeout_that_was_seen_asks_for_more_patience() -> None:

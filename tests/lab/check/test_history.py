@@ -136,8 +136,8 @@ def test_the_fate_is_what_the_producer_was_told(
     ends: list[tuple[bool, Outcome]], fate: TransactionFate
 ) -> None:
     history = History(
-        Ended(at_ms=1, who="p", transaction="T1", commit=commit, outcome=outcome)
-        for commit, outcome in ends
+        Ended(at_ms=1, who="p", transaction="T1", commit=is_commit, outcome=outcome)
+        for is_commit, outcome in ends
     )
     history.add(WROTE)
     fate_found = history.transactions()["T1"].fate
@@ -233,8 +233,8 @@ def test_an_input_of_an_abort_needs_its_output_where_outputs_name_their_inputs()
         "the position of g on in-0 was 2, and no member of the group has processed 0"
     )
     assert anomaly.evidence == (0, 5)
-    refused_poll = polled_in_an_abort(redone="T2", outcome=Outcome.FAILED)
-    assert len(skipped_input(refused_poll.history)) == 1
+    history_builder = polled_in_an_abort(redone="T2", outcome=Outcome.FAILED)
+    assert len(skipped_input(history_builder.history)) == 1
 
 
 @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.UNKNOWN])
@@ -255,8 +255,8 @@ def test_outputs_of_another_group_say_nothing_of_this_one() -> None:
 
 
 def test_an_observation_knows_its_partition() -> None:
-    write = Wrote(at_ms=1, who="p", topic="t", partition=2, value="r1")
-    assert write.place == TopicPartition("t", 2)
+    observed_write = Wrote(at_ms=1, who="p", topic="t", partition=2, value="r1")
+    assert observed_write.place == TopicPartition("t", 2)
     assert Position(topic="in", partition=1, offset=10).place == TopicPartition("in", 1)
 
 

@@ -71,7 +71,7 @@ def test_a_place_for_each_record_takes_no_time_squared() -> None:
     def steps(count: int) -> int:
         history = History()
         for partition in range(count):
-            transaction_label, was = f"t{partition}", msgspec.structs.replace
+            transaction_label, function_before = f"t{partition}", msgspec.structs.replace
             began = Began(
                 at_ms=partition,
                 who="p",
@@ -81,11 +81,13 @@ def test_a_place_for_each_record_takes_no_time_squared() -> None:
             history.add(began)
             input_position = Position(topic="a", partition=partition, offset=0)
             history.add(
-                was(WROTE, partition=partition, transaction=transaction_label, of=(input_position,))
+                function_before(
+                    WROTE, partition=partition, transaction=transaction_label, of=(input_position,)
+                )
             )
-            history.add(was(SENT, partition=partition, transaction=transaction_label))
+            history.add(function_before(SENT, partition=partition, transaction=transaction_label))
             history.add(Ended(at_ms=partition, who="p", transaction=transaction_label, commit=True))
-            history.add(was(READ, partition=partition))
+            history.add(function_before(READ, partition=partition))
         profile = make_call_profile()
         profile.enable()
         judge(history)

@@ -75,14 +75,14 @@ class JudgedChaos(Chaos):
             await producer.init_transactions()
             outcome = Outcome.OK
         finally:
-            identity = producer.session.identity
+            producer_identity = producer.session.identity
             self.history.add(
                 Initialised(
                     at_ms=self._now_ms(),
                     who=client_name,
                     transactional_id=transactional_id,
-                    producer_id=identity.producer_id,
-                    producer_epoch=identity.producer_epoch,
+                    producer_id=producer_identity.producer_id,
+                    producer_epoch=producer_identity.producer_epoch,
                     timeout_ms=TIMEOUT_MS,
                     outcome=outcome,
                 )
@@ -165,15 +165,15 @@ class JudgedChaos(Chaos):
     async def watch(self) -> None:
         """Read the partitions until the run is over."""
         async with self.cluster.client("watcher", **PATIENCE) as client:
-            positions = dict.fromkeys(ORDERS_PARTITIONS, 0)
+            position_by_partition = dict.fromkeys(ORDERS_PARTITIONS, 0)
             while not self.is_over:
                 await asyncio.sleep(self.random.random())
                 try:
-                    await self.look(client, positions)
+                    await self.look(client, position_by_partition)
                 except ClientError:
                     continue  # whoever is not answered has seen nothing
 
-    async def look(self, client: Cluster, positions: dict[TopicPartition, int]) -> None:
+    async def look(self, client: Cluster, position_by_partition: dict[TopicPartition, int]) -> None:
         admin = Admin(client)
         for topic_partition in ORDERS_PARTITIONS:
             await self._look_at_producers(admin, topic_partition)
@@ -184,7 +184,7 @@ class JudgedChaos(Chaos):
         for topic_partition in ORDERS_PARTITIONS:
             await self._look_at_producers(admin, topic_partition)
             isolation = IsolationLevel.READ_COMMITTED
-            offset = positions[topic_partition]
+            offset = position_by_partition[topic_partition]
             result = await fetch(
                 client,
                 topic_partition.topic,
@@ -195,7 +195,7 @@ class JudgedChaos(Chaos):
                 timeout_ms=5_000,
             )
             self.recorder.note_fetch("watcher", offset, isolation, result)
-            positions[topic_partition] = result.next_offset
+            position_by_partition[topic_partition] = result.next_offset
 
     async def _look_at_producers(self, admin: Admin, topic_partition: TopicPartition) -> None:
         producers = (await admin.describe_producers([topic_partition]))[topic_partition]
@@ -204,22 +204,25 @@ class JudgedChaos(Chaos):
 
 
 async def chaos(cluster: VirtualCluster) -> JudgedChaos:
-    run = JudgedChaos(cluster)
+    judged_chaos = JudgedChaos(cluster)
     spawn = cluster.env.tasks.spawn
-    around = [spawn(run.disturb(), name="chaos"), spawn(run.watch(), name="watcher")]
-    await asyncio.gather(*(run.work(producer_name) for producer_name in PRODUCERS))
-    run.is_over = True
+    around = [
+        spawn(judged_chaos.disturb(), name="chaos"),
+        spawn(judged_chaos.watch(), name="watcher"),
+    ]
+    await asyncio.gather(*(judged_chaos.work(producer_name) for producer_name in PRODUCERS))
+    judged_chaos.is_over = True
     await asyncio.gather(*around)
-    run.recorder.note_healing("watcher")
+    judged_chaos.recorder.note_healing("watcher")
     # What is still open times out, and its markers are written.
     cluster.advance(200_000)
     await asyncio.sleep(200)
     async with cluster.client("reader") as client:
-        positions = dict.fromkeys(ORDERS_PARTITIONS, 0)
+        position_by_partition = dict.fromkeys(ORDERS_PARTITIONS, 0)
         for _ in range(3):
-            await run.look(client, positions)
+            await judged_chaos.look(client, position_by_partition)
             await asyncio.sleep(100)
-    return run
+    return judged_chaos
 
 
 @pytest.mark.costly
@@ -227,11 +230,11 @@ async def chaos(cluster: VirtualCluster) -> JudgedChaos:
 @pytest.mark.seeds
 def test_the_judges_find_nothing_wrong_in_chaos(seed: int) -> None:
     """Each seed at one level; ``test_seeds`` plays the chaos itself at both."""
-    run = run_cluster(chaos, seed=seed, level=0 if seed % 2 else 2)
-    verdict = judge(run.history)
+    judged_chaos = run_cluster(chaos, seed=seed, level=0 if seed % 2 else 2)
+    verdict = judge(judged_chaos.history)
     assert verdict.anomalies == ()
-    assert len(run.history) > 500
-    assert run.struck > 0
+    assert len(judged_chaos.history) > 500
+    assert judged_chaos.struck > 0
 
 
 @pytest.mark.costly

@@ -460,10 +460,10 @@ def test_an_item_at_two_places_of_a_topic_is_a_duplicate() -> None:
     history_builder = HistoryBuilder()
     history_builder.write("T1", "r1", 0, item="order 1")
     history_builder.write("T2", "r1'", 0, item="order 1", partition=1)
-    first_read = history_builder.read(0, {0: "r1"}, 1)
-    second_read = history_builder.read(0, {0: "r1'"}, 1, partition=1)
+    first_read_index = history_builder.read(0, {0: "r1"}, 1)
+    second_read_index = history_builder.read(0, {0: "r1'"}, 1, partition=1)
     (anomaly,) = duplicates(history_builder.history)
-    assert anomaly.evidence == (first_read, second_read)
+    assert anomaly.evidence == (first_read_index, second_read_index)
     assert anomaly.because == (
         'item \'order 1\' on t is visible 2 times: "r1" at t-0@0, "r1\'" at t-1@0'.replace(
             '"r1"', "'r1'"

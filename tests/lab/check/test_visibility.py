@@ -119,7 +119,10 @@ def test_what_is_at_an_offset_is_what_was_read_there() -> None:
     history_builder.write(None, "r4")
     history_builder.read(0, {1: "r1"}, 2)
     log = writers_by_offset(history_builder.history, visibility(history_builder.history))[T0]
-    assert {offset: write.value for offset, write in log.items()} == {1: "r1", 2: "r3"}
+    assert {offset: observed_write.value for offset, observed_write in log.items()} == {
+        1: "r1",
+        2: "r3",
+    }
 
 
 def test_a_value_of_several_transactions_is_nobodys() -> None:
@@ -143,7 +146,7 @@ def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() ->
 
     def log() -> dict[int, str | None]:
         log = writers_by_offset(history_builder.history, visibility(history_builder.history))[T0]
-        return {offset: write.value for offset, write in log.items()}
+        return {offset: observed_write.value for offset, observed_write in log.items()}
 
     assert log() == {1: "r3"}
     history_builder.read(0, {0: "r2"}, 1)

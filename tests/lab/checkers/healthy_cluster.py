@@ -283,9 +283,9 @@ class HealthyCluster:
         self._number += 1
         record_value = f"v{self._number}"
         key = (None, None, f"key of {producer.id}")[self._pick(3)]
-        effect, outcome = self._outcome()
+        has_effect, outcome = self._outcome()
         offset = -1
-        if effect:
+        if has_effect:
             offset = self.logs[topic_partition].append(LogRecord(record_value, key, producer.label))
         sequence = producer.sequences.get(topic_partition, 0)
         producer.sequences[topic_partition] = sequence + 1
@@ -327,8 +327,8 @@ class HealthyCluster:
             if producer.label is not None and producer.fenced:
                 self._is_request_refused(producer, Ended, commit=is_commit)
             return
-        effect, outcome = self._outcome()
-        if effect:
+        has_effect, outcome = self._outcome()
+        if has_effect:
             self._decide(producer, is_commit=is_commit)
         if outcome is Outcome.UNKNOWN:
             self._initialise_after(producer, is_commit=is_commit)
@@ -373,10 +373,12 @@ class HealthyCluster:
         topic_partition = PARTITIONS[self._pick(len(PARTITIONS))]
         self._number += 1
         record_value = f"v{self._number}"
-        effect, outcome = self._outcome()
+        has_effect, outcome = self._outcome()
         key = (None, "plain key")[self._pick(2)]
         offset = (
-            self.logs[topic_partition].append(LogRecord(record_value, key, None)) if effect else -1
+            self.logs[topic_partition].append(LogRecord(record_value, key, None))
+            if has_effect
+            else -1
         )
         self._note_observation(
             Wrote,
@@ -612,13 +614,13 @@ class HealthyCluster:
         """
         if self._pick(4):
             return
-        effect, outcome = self._outcome()
-        asked_ms, old_logs = self._now_ms, self.logs
+        has_effect, outcome = self._outcome()
+        asked_ms, old_log_by_partition = self._now_ms, self.logs
         late_action = (None, self._read, self._write_plainly, self._look_as_operator)[self._pick(4)]
         self._note_observation(Deleted, "operator", topic="t", asked_ms=asked_ms, outcome=outcome)
         if late_action is not None:
             self._sent_ms = asked_ms
             late_action()
             self._sent_ms = None
-        if effect:
-            self.logs = {topic_partition: Log() for topic_partition in old_logs}
+        if has_effect:
+            self.logs = {topic_partition: Log() for topic_partition in old_log_by_partition}

@@ -66,10 +66,10 @@ def test_every_kind_has_a_textbook_history_and_a_healthy_neighbour() -> None:
     convicted_kinds: set[str] = set()
     acquitted: set[str] = set()
     for path in HISTORIES:
-        verdict = declared_verdict(path)
-        if verdict == HEALTHY:
+        verdict_text = declared_verdict(path)
+        if verdict_text == HEALTHY:
             acquitted.add(path.stem.partition(".")[0].replace("torn-commit", "torn-transaction"))
-        convicted_kinds.update(verdict.split(", "))
+        convicted_kinds.update(verdict_text.split(", "))
     assert convicted_kinds - {HEALTHY} == set(Kind)
     assert acquitted == set(Kind)
 

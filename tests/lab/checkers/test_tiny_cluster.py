@@ -160,14 +160,14 @@ def with_positions_of_an_abort(observations: list[Seen]) -> None:
 
 
 def with_a_ghost(observations: list[Seen]) -> None:
-    open_there = Producers(
+    open_producers = Producers(
         at_ms=LATER_MS + 9_000,
         who="o",
         topic="z",
         partition=0,
         producers=(ProducerSeen(producer_id=99, producer_epoch=0, start_offset=2),),
     )
-    observations.append(open_there)
+    observations.append(open_producers)
     observations.append(
         Described(
             at_ms=LATER_MS + 10_000,
@@ -177,7 +177,7 @@ def with_a_ghost(observations: list[Seen]) -> None:
             producer_id=99,
         )
     )
-    observations.append(open_there)
+    observations.append(open_producers)
     _, read = read_of(observations, 0)
     observations.append(
         msgspec.structs.replace(read, asked=2, records=(), last_stable_offset=2, high_watermark=4)

@@ -265,10 +265,10 @@ def test_the_printed_commands_find_and_repair_what_hangs(typed: Typed) -> None:
 @pytest.mark.costly
 @pytest.mark.slow
 def test_it_goes_on_with_copies_of_disks(tmp_path: Path, typed: Typed) -> None:
-    disks = tmp_path / "disks"
+    disks_directory = tmp_path / "disks"
     with TxnsimServer(is_practice=True, arguments=("--http", "0")) as txnsim_server:
-        assert main(["logs", "write", str(disks), "--http", str(txnsim_server.http)]) == 0
-    directories = sorted(map(str, disks.iterdir()))
+        assert main(["logs", "write", str(disks_directory), "--http", str(txnsim_server.http)]) == 0
+    directories = sorted(map(str, disks_directory.iterdir()))
     assert len(directories) == 3
     with TxnsimServer(is_practice=True, arguments=("--http", "0", *directories)) as server:
         printed_output = server.wait_for_output("docs/practise.md")
@@ -309,23 +309,30 @@ def test_a_miss_is_told_and_is_the_status(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_known_miss_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    known_file, report = tmp_path / "known.txt", tmp_path / "exam.html"
+    known_file, report_file = tmp_path / "known.txt", tmp_path / "exam.html"
     known_file.write_text("commit-lost@2  # reported\n")
-    assert sat(YES, "--known", str(known_file), "--report", str(report)) == 0
+    assert sat(YES, "--known", str(known_file), "--report", str(report_file)) == 0
     assert "commit-lost@2 (known)" in capsys.readouterr().out
-    assert "commit-lost" in report.read_text()
+    assert "commit-lost" in report_file.read_text()
 
 
 def test_a_known_miss_has_no_folder(tmp_path: Path) -> None:
-    known_file, folders, report = (
+    known_file, folders, report_file = (
         tmp_path / file_name for file_name in ("known.txt", "misses", "exam.html")
     )
     known_file.write_text("commit-lost@2\n")
-    file_options = ("--known", str(known_file), "--misses", str(folders), "--report", str(report))
+    file_options = (
+        "--known",
+        str(known_file),
+        "--misses",
+        str(folders),
+        "--report",
+        str(report_file),
+    )
     assert sat(YES, *file_options, "--only", "reads-open") == 1
     assert [folder.name for folder in folders.iterdir()] == ["reads-open-2"]
-    assert "misses/reads-open-2/" in report.read_text()
-    assert "misses/commit-lost-2/" not in report.read_text()
+    assert "misses/reads-open-2/" in report_file.read_text()
+    assert "misses/commit-lost-2/" not in report_file.read_text()
 
 
 def test_json_has_every_result(capsys: pytest.CaptureFixture[str]) -> None:
@@ -407,7 +414,9 @@ def test_a_kind_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> N
 def test_bash_completes_commands_stories_and_lessons(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script = write_completion(tmp_path, capsys)
-    assert completions_of(script, "prac") == ["practise"]
-    assert {"z01", "late-produce-after-abort"} <= set(completions_of(script, "scenario", "run", ""))
-    assert "L1" in completions_of(script, "lesson", "")
+    script_file = write_completion(tmp_path, capsys)
+    assert completions_of(script_file, "prac") == ["practise"]
+    assert {"z01", "late-produce-after-abort"} <= set(
+        completions_of(script_file, "scenario", "run", "")
+    )
+    assert "L1" in completions_of(script_file, "lesson", "")

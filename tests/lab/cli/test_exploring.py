@@ -25,10 +25,10 @@ def test_what_is_found_is_printed_with_a_command_that_plays_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["explore", "z27", "--jobs", "1", "--deviations", "1"]) == 3
-    out = capsys.readouterr().out
-    assert f"{STUCK}, at " in out
-    assert "begins: broker 2 dies" in out
-    assert "  play it: txnsim explore z27 --way '" in out
+    output = capsys.readouterr().out
+    assert f"{STUCK}, at " in output
+    assert "begins: broker 2 dies" in output
+    assert "  play it: txnsim explore z27 --way '" in output
 
 
 def test_json_has_searches_and_ways(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,11 +47,11 @@ def test_an_exploration_without_time_says_that_it_is_not_whole(
 
 
 def test_a_way_is_played_and_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trace = tmp_path / "way.jsonl"
-    assert main(["explore", "z27", "--way", WAY, "--trace", str(trace)]) == 3
-    out = capsys.readouterr().out
-    assert STUCK in out
-    assert len(trace.read_bytes().splitlines()) > 100
+    trace_file = tmp_path / "way.jsonl"
+    assert main(["explore", "z27", "--way", WAY, "--trace", str(trace_file)]) == 3
+    output = capsys.readouterr().out
+    assert STUCK in output
+    assert len(trace_file.read_bytes().splitlines()) > 100
     assert main(["explore", "z27", "--way", "", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["findings"] == []
 
@@ -81,9 +81,9 @@ def test_each_mistake_of_a_file_is_named_with_its_line(
     file = tmp_path / "wrong.yaml"
     file.write_text("name: x\ntitle: y\nmode: TV9\ntopics: {}\nactors: {}\ntracks: {}\nbound: {}\n")
     assert main(["explore", str(file)]) == 2
-    complaints = capsys.readouterr().err
-    assert f"{file}:3: mode: " in complaints
-    assert f"{file}:7: bound: " in complaints
+    complaints_text = capsys.readouterr().err
+    assert f"{file}:3: mode: " in complaints_text
+    assert f"{file}:7: bound: " in complaints_text
 
 
 SOUND = """\
@@ -145,8 +145,8 @@ def test_a_track_without_calls_and_a_file_without_tracks_are_refused(
 ) -> None:
     file = tmp_path / "idle.yaml"
     for tracks in ("{}", "{p: []}"):
-        head, _, rest = SOUND.partition("tracks:\n")
-        file.write_text(f"{head}tracks: {tracks}\n{rest[rest.index('disturbances') :]}")
+        head_text, _, rest = SOUND.partition("tracks:\n")
+        file.write_text(f"{head_text}tracks: {tracks}\n{rest[rest.index('disturbances') :]}")
         assert main(["explore", str(file), "--way", ""]) == 2
         assert f"{file}:6: tracks" in capsys.readouterr().err
 

@@ -54,11 +54,13 @@ def test_ctrl_c_ends_it_with_what_is_known(command_name: str, tmp_path: Path) ->
         assert process.stderr is not None
         assert process.stderr.readline()[0].isdigit()  # some of it is done
         os.killpg(process.pid, signal.SIGINT)  # as a terminal: its children, too
-        out, err = process.communicate()  # to the end of both: no child of it holds them any more
-    assert process.returncode == 130, err
-    assert "Traceback" not in err
-    assert err.splitlines()[-1].startswith("txnsim: stopped after ")
-    assert part_of_result in out
+        output, error_output = (
+            process.communicate()
+        )  # to the end of both: no child of it holds them any more
+    assert process.returncode == 130, error_output
+    assert "Traceback" not in error_output
+    assert error_output.splitlines()[-1].startswith("txnsim: stopped after ")
+    assert part_of_result in output
 
 
 @pytest.mark.parametrize(
@@ -89,9 +91,9 @@ def test_a_driver_ends_with_an_exam_that_is_ended(
         while not (pid_file.exists() and pid_file.read_text().endswith(".")):
             assert process.poll() is None
         process.send_signal(signal_number)
-        _, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
-    assert "Traceback" not in err
+        _, error_output = process.communicate(timeout=120)
+    assert process.returncode == 130, error_output
+    assert "Traceback" not in error_output
     try:
         state_text = Path(f"/proc/{pid_file.read_text().rstrip('.')}/stat").read_text()
     except OSError:  # it is gone
@@ -115,11 +117,11 @@ def test_ctrl_c_ends_conformance_and_takes_its_topics_away(tmp_path: Path) -> No
             while not process.stderr.readline()[0].isdigit():
                 pass  # until some cases are done
             os.killpg(process.pid, signal.SIGINT)
-            out, err = process.communicate()
-        assert process.returncode == 130, err
-        assert "Traceback" not in err
-        assert "stopped after " in err
-        results = json.loads(out)
+            output, error_output = process.communicate()
+        assert process.returncode == 130, error_output
+        assert "Traceback" not in error_output
+        assert "stopped after " in error_output
+        results = json.loads(output)
         assert results["is_stopped"]
         assert results["results"]
         topics = subprocess.run(
@@ -151,7 +153,7 @@ def test_ctrl_c_ends_a_command_of_logs_that_reads_its_input(tmp_path: Path) -> N
         process.stdin.write("Dumping /logs/orders-0/00000000000000000000.log\n" * 10_000)
         process.stdin.flush()
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate()
-    assert process.returncode == 130, err
-    assert err == "txnsim: stopped\n"
-    assert json.loads(out) == {"error": "stopped"}
+        output, error_output = process.communicate()
+    assert process.returncode == 130, error_output
+    assert error_output == "txnsim: stopped\n"
+    assert json.loads(output) == {"error": "stopped"}

@@ -31,24 +31,24 @@ def fix(tmp_path: Path) -> Path:
 def test_one_run_is_played_again_on_its_side(
     fix: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trace = tmp_path / "trace.jsonl"
-    way_options = ("--explore", "stale-coordinator", "--way", WAY, "--trace", str(trace))
+    trace_file = tmp_path / "trace.jsonl"
+    way_options = ("--explore", "stale-coordinator", "--way", WAY, "--trace", str(trace_file))
     designs = ("4.4", str(fix))
     assert main(["referee", *designs, "--on", "A", *way_options]) == 3
     assert "false-fencing: " in capsys.readouterr().out
-    assert trace.read_bytes()
+    assert trace_file.read_bytes()
     assert main(["referee", *designs, "--on", "B", *way_options]) == 0
     assert "Nothing is wrong at its end." in capsys.readouterr().out
 
 
 def test_the_command_writes_each_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page, comment = tmp_path / "v.html", tmp_path / "v.md"
+    page_file, comment_file = tmp_path / "v.html", tmp_path / "v.md"
     arguments = ["--explore", "none", "--stories", "none", "--seeds", "0..1", "--jobs", "1"]
-    files = ["--html", str(page), "--markdown", str(comment)]
+    files = ["--html", str(page_file), "--markdown", str(comment_file)]
     assert main(["referee", "4.4", "4.4", *arguments, *files]) == 0
     assert "0 explorations" in capsys.readouterr().out
-    assert page.read_text().startswith("<!doctype html>")
-    assert "**A** `4.4`" in comment.read_text()
+    assert page_file.read_text().startswith("<!doctype html>")
+    assert "**A** `4.4`" in comment_file.read_text()
     assert main(["referee", "4.4", "4.4", *arguments[:4], "--seeds", "none"]) == 2
 
 

@@ -44,8 +44,8 @@ def kafka() -> Iterator[SimulatedKafka]:
 
 
 def run_cases(kafka: SimulatedKafka, *only: str, release: str = "4.4") -> ConformanceResults:
-    conformance_request = ConformanceOptions(bootstrap=kafka.bootstrap, release=release, only=only)
-    return run_conformance(conformance_request, lambda _result, _total: None)
+    conformance_options = ConformanceOptions(bootstrap=kafka.bootstrap, release=release, only=only)
+    return run_conformance(conformance_options, lambda _result, _total: None)
 
 
 def names_on(kafka: SimulatedKafka) -> list[str]:
@@ -56,12 +56,14 @@ def names_on(kafka: SimulatedKafka) -> list[str]:
 
 
 def test_a_broker_that_answers_as_kafka_passes_and_is_left_clean(kafka: SimulatedKafka) -> None:
-    run = run_cases(kafka, *SOME)
-    assert [result.case for result in run.results if result.outcome is CaseOutcome.DIFFERS] == []
-    assert run.outcome_count(CaseOutcome.PASSED) >= 90
-    assert run.left_behind == ()
+    results = run_cases(kafka, *SOME)
+    assert [
+        result.case for result in results.results if result.outcome is CaseOutcome.DIFFERS
+    ] == []
+    assert results.outcome_count(CaseOutcome.PASSED) >= 90
+    assert results.left_behind == ()
     assert [name for name in names_on(kafka) if name.startswith(NAME_PREFIX)] == []
-    kept_rules, broken_rules = run.rules()
+    kept_rules, broken_rules = results.rules()
     assert "end.v5.commit" in kept_rules
     assert not broken_rules
 
@@ -71,15 +73,15 @@ def test_an_answer_of_its_own_is_shown_beside_kafkas_with_its_rule(kafka: Simula
     kafka.faults.arm(
         point="client.request", api="EndTxn", action={"do": "error", "error": "NOT_COORDINATOR"}
     )
-    run = run_cases(kafka, "coordinator/end_txn/empty-session")
-    (first_result, *_) = run.results
+    results = run_cases(kafka, "coordinator/end_txn/empty-session")
+    (first_result, *_) = results.results
     assert first_result.outcome is CaseOutcome.DIFFERS
     assert first_result.differences[0].request.startswith("EndTxn v0 of p")
     assert first_result.differences[0].rules == ("end.v4.empty-commit",)
     assert first_result.differences[0].fields == (
         "error_code: '48 invalid_txn_state' != '16 not_coordinator'",
     )
-    assert "end.v4.empty-commit" in run.rules()[1]
+    assert "end.v4.empty-commit" in results.rules()[1]
 
 
 @pytest.mark.costly
@@ -91,10 +93,10 @@ def test_an_older_release_has_answers_of_its_own() -> None:
 
 
 def test_cases_that_need_more_of_a_cluster_do_not_apply() -> None:
-    (death,) = choose_cases(["leader/deaths"])[:1]
-    (climbs,) = choose_cases(["coordinator/exhausted"])[:1]
-    assert unplayable_reason(death, 2).startswith("it needs other brokers or settings")
-    assert unplayable_reason(climbs, 2) == "it goes through all epochs of a producer"
+    (death_case,) = choose_cases(["leader/deaths"])[:1]
+    (climbing_case,) = choose_cases(["coordinator/exhausted"])[:1]
+    assert unplayable_reason(death_case, 2).startswith("it needs other brokers or settings")
+    assert unplayable_reason(climbing_case, 2) == "it goes through all epochs of a producer"
 
 
 @pytest.mark.costly
@@ -140,8 +142,8 @@ def test_results_as_json_and_for_junit(
     file = tmp_path / "results.xml"
     options = ["--only", "coordinator/markers", "--only", "leader/deaths", "--junit", str(file)]
     assert main(["conformance", kafka.bootstrap, *options, "--json"]) == 0
-    out = capsys.readouterr().out
-    report = json.loads(out[out.index("{") :])  # lines of the cluster's log come first
+    output = capsys.readouterr().out
+    report = json.loads(output[output.index("{") :])  # lines of the cluster's log come first
     suite = ElementTree.parse(file).getroot()
     assert int(suite.attrib["tests"]) == len(report["results"]) == len(suite)
     assert suite.attrib["failures"] == "0"
@@ -234,22 +236,22 @@ def test_what_is_stopped_is_cleaned_up_and_tells_what_is_known_and_what_is_left(
 ) -> None:
     cases_told: list[tuple[str, int]] = []
 
-    def tell(result: CaseResult, total: int) -> None:
-        cases_told.append((result.case, total))
+    def tell(result: CaseResult, total_count: int) -> None:
+        cases_told.append((result.case, total_count))
         if result.outcome is CaseOutcome.PASSED:
             raise KeyboardInterrupt
 
-    conformance_request = ConformanceOptions(
+    conformance_options = ConformanceOptions(
         bootstrap=kafka.bootstrap, release="4.4", only=("coordinator/end_txn",)
     )
-    conformance = run_conformance(conformance_request, tell, stops=(KeyboardInterrupt,))
+    conformance = run_conformance(conformance_options, tell, stops=(KeyboardInterrupt,))
     assert conformance.is_stopped
     assert 0 < len(conformance.results) == len(cases_told) < len(conformance.cases)
-    assert {total for _, total in cases_told} == {len(conformance.cases)}
+    assert {total_count for _, total_count in cases_told} == {len(conformance.cases)}
     assert conformance.files_left() == ["coordinator/end_txn"]
     assert conformance.left_behind == ()
     with pytest.raises(KeyboardInterrupt):
-        run_conformance(conformance_request, tell)
+        run_conformance(conformance_options, tell)
     assert not [name for name in names_on(kafka) if name.startswith("txnsim-conformance-")]
 
 

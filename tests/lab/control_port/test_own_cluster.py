@@ -11,67 +11,73 @@ NOTED = {"seen": "began", "at_ms": 1, "who": "a", "transaction": "T1", "transact
 
 
 async def test_a_lesson_begins_anew_with_new_topics_and_without_its_rules() -> None:
-    async with control_port() as (sim, ask):
-        await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
+    async with control_port() as (sim, checked_client):
+        await checked_client("POST", "/api/v1/lessons/L10/begin", 200, {})
         rule = {"id": "l10-answer", "point": "client.response", "action": {"do": "hold"}}
-        await ask("POST", "/api/v1/faults", 201, rule)
-        first_topic = await ask("GET", "/api/v1/topics/l10-first", 200)
-        assert (await ask("POST", "/api/v1/lessons/L10/seen", 200, [NOTED]))["observations"] == 1
-        await ask("POST", "/api/v1/lessons/L10/begin", 200, {"part": 2})  # it goes on
-        assert await ask("GET", "/api/v1/topics/l10-first", 200) == first_topic
+        await checked_client("POST", "/api/v1/faults", 201, rule)
+        first_topic = await checked_client("GET", "/api/v1/topics/l10-first", 200)
+        assert (await checked_client("POST", "/api/v1/lessons/L10/seen", 200, [NOTED]))[
+            "observations"
+        ] == 1
+        await checked_client("POST", "/api/v1/lessons/L10/begin", 200, {"part": 2})  # it goes on
+        assert await checked_client("GET", "/api/v1/topics/l10-first", 200) == first_topic
         assert sim.injector.get("l10-answer") is not None
-        await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
-        assert (await ask("GET", "/api/v1/topics/l10-first", 200)) != first_topic
+        await checked_client("POST", "/api/v1/lessons/L10/begin", 200, {})
+        assert (await checked_client("GET", "/api/v1/topics/l10-first", 200)) != first_topic
         assert sim.injector.get("l10-answer") is None
-        assert (await ask("POST", "/api/v1/lessons/L10/seen", 200, [NOTED]))["observations"] == 1
+        assert (await checked_client("POST", "/api/v1/lessons/L10/seen", 200, [NOTED]))[
+            "observations"
+        ] == 1
 
 
 async def test_what_a_part_comes_to_is_told() -> None:
-    async with control_port() as (_, ask):
-        await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
-        goal_now = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 200)
+    async with control_port() as (_, checked_client):
+        await checked_client("POST", "/api/v1/lessons/L10/begin", 200, {})
+        goal_now = await checked_client("GET", "/api/v1/lessons/L10/parts/0/now", 200)
         assert goal_now["answer"] is None
         assert not goal_now["met"]
         assert {goal["fact"]: goal["found"] for goal in goal_now["goal"]} == {
             "what txnsim check says of l10-first-0": "healthy",
             "what a consumer reads of l10-first-0": "nothing",
         }
-        goal_now = await ask("GET", "/api/v1/lessons/L10/parts/1/now", 200)
+        goal_now = await checked_client("GET", "/api/v1/lessons/L10/parts/1/now", 200)
         assert goal_now["answer"] == {"key": "nothing", "text": "nothing"}
-        goal_now = await ask("GET", "/api/v1/lessons/L10/parts/3/now", 200)
+        goal_now = await checked_client("GET", "/api/v1/lessons/L10/parts/3/now", 200)
         assert "no rule l10-answer is armed" in {goal["found"] for goal in goal_now["goal"]}
 
 
 async def test_what_can_not_be_played_here_is_refused_with_its_reason() -> None:
-    async with control_port() as (_, ask):
-        refusal = await ask("POST", "/api/v1/lessons/L11/begin", 409, {})
+    async with control_port() as (_, checked_client):
+        refusal = await checked_client("POST", "/api/v1/lessons/L11/begin", 409, {})
         assert "`txnsim lesson L11` starts one" in refusal["error"]
         assert "what holds readers back on orders-0: hanging transaction" in refusal["error"]
-        refusal = await ask("POST", "/api/v1/lessons/L1/begin", 409, {})
+        refusal = await checked_client("POST", "/api/v1/lessons/L1/begin", 409, {})
         assert "in a run of its story" in refusal["error"]
-        await ask("POST", "/api/v1/lessons/L99/begin", 404, {})
-        await ask("GET", "/api/v1/lessons/L10/parts/99/now", 404)
-        refusal = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 404)  # it has not begun
+        await checked_client("POST", "/api/v1/lessons/L99/begin", 404, {})
+        await checked_client("GET", "/api/v1/lessons/L10/parts/99/now", 404)
+        refusal = await checked_client(
+            "GET", "/api/v1/lessons/L10/parts/0/now", 404
+        )  # it has not begun
         assert "l10-first" in refusal["error"]
-        await ask("GET", "/api/v1/lessons/L10/parts/1/answer", 404)
+        await checked_client("GET", "/api/v1/lessons/L10/parts/1/answer", 404)
 
 
 @pytest.mark.costly
 async def test_a_client_that_notes_without_end_is_stopped() -> None:
-    async with control_port() as (_, ask):
-        await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
+    async with control_port() as (_, checked_client):
+        await checked_client("POST", "/api/v1/lessons/L10/begin", 200, {})
         half_notes = [NOTED] * (NOTED_MAX // 2)
-        await ask("POST", "/api/v1/lessons/L10/seen", 200, half_notes)
-        await ask("POST", "/api/v1/lessons/L10/seen", 200, half_notes)
-        await ask("POST", "/api/v1/lessons/L10/seen", 413, [NOTED])
+        await checked_client("POST", "/api/v1/lessons/L10/seen", 200, half_notes)
+        await checked_client("POST", "/api/v1/lessons/L10/seen", 200, half_notes)
+        await checked_client("POST", "/api/v1/lessons/L10/seen", 413, [NOTED])
 
 
 async def test_a_history_that_can_not_be_judged_says_why() -> None:
-    async with control_port() as (_, ask):
-        await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
+    async with control_port() as (_, checked_client):
+        await checked_client("POST", "/api/v1/lessons/L10/begin", 200, {})
         place_fields = {"at_ms": 1, "who": "a", "topic": "l10-first", "partition": 0}
         write_fields = {"seen": "wrote", "value": "x", **place_fields}
         two_writes = [{**write_fields, "transaction": "T1"}, {**write_fields, "transaction": "T2"}]
-        await ask("POST", "/api/v1/lessons/L10/seen", 200, two_writes)
-        refusal = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 422)
+        await checked_client("POST", "/api/v1/lessons/L10/seen", 200, two_writes)
+        refusal = await checked_client("GET", "/api/v1/lessons/L10/parts/0/now", 422)
         assert "names two records of l10-first-0" in refusal["error"]

@@ -132,7 +132,7 @@ def test_a_seed_draws_the_same_variants() -> None:
         for seed in (1, 1, 2)
     ]
     assert drawn_variants[0] == drawn_variants[1] != drawn_variants[2]
-    assert all(any(act in line for act in ACTS) for line in drawn_variants[0])
+    assert all(any(act_name in line for act_name in ACTS) for line in drawn_variants[0])
     assert list(variants([], 1)) == []
 
 
@@ -141,10 +141,10 @@ def test_acts_come_before_their_commands_and_what_can_not_be_done_is_noted(
 ) -> None:
     order: list[str] = []
 
-    async def act(_app: Application) -> None:
+    async def act(_application: Application) -> None:
         order.append("act")
 
-    async def refuse_act(_app: Application) -> None:
+    async def refuse_act(_application: Application) -> None:
         raise NotAskedError("no other replica")
 
     monkeypatch.setitem(cast("dict[str, Any]", ACTS), "act", act)
@@ -181,11 +181,11 @@ def test_the_command_tells_both_sides(capsys: pytest.CaptureFixture[str]) -> Non
         "0",
     ]
     assert main([*arguments, "--transaction-version", "2"]) == 1
-    out = capsys.readouterr().out
-    assert "lag-is-zero@2 (spring-kafka #1587)" in out
-    assert "  A missed: " in out
-    assert "  B does not apply: " in out
-    assert "Known bugs that look so: spring-kafka #1587." in out
+    output = capsys.readouterr().out
+    assert "lag-is-zero@2 (spring-kafka #1587)" in output
+    assert "  A missed: " in output
+    assert "  B does not apply: " in output
+    assert "Known bugs that look so: spring-kafka #1587." in output
     assert main([*arguments, "--level-a", "1", "--level-b", "2", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["one"].endswith("at transaction.version 1")

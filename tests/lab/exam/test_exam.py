@@ -121,16 +121,16 @@ def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
     run = sit_exam(YES, *quick)
     assert [result.outcome for result in run.results] == [SituationOutcome.MISSED] * len(quick)
     assert "but readers do not get" in run.results[1].because[0]
-    report = page(run)
-    assert 'id="commit-lost@2"' in report
-    assert "What was done" in report
+    report_text = page(run)
+    assert 'id="commit-lost@2"' in report_text
+    assert "What was done" in report_text
 
 
 def test_no_verdict_knows_who_sits() -> None:
     """Only the answer to ``describe`` names the library; reports contain the answer."""
-    exam = Path(run.__file__).parent
+    exam_folder = Path(run.__file__).parent
     asks = re.compile(r"\.(library|language)\b|\bwho\.|describe\(\)")
-    knows = {path.name for path in exam.rglob("*.py") if asks.search(path.read_text())}
+    knows = {path.name for path in exam_folder.rglob("*.py") if asks.search(path.read_text())}
     assert knows == {"compare.py", "run.py", "misses.py", "results.py"}
     for plays in (Exam.play, Exam._play_situation, Exam._judge_outcome):
         assert not asks.search(inspect.getsource(plays))
@@ -287,11 +287,11 @@ def test_what_the_cluster_does_not_do_ends_no_sitting(error: Exception) -> None:
         raise error
 
     broken_situation = situation("broken", "middle", "?")(play)
-    [outcome] = asyncio.run(
+    [result] = asyncio.run(
         run_exam(driver(KNOWS_ITS_NAME), [broken_situation], levels=(2,))
     ).results
-    assert outcome.outcome is SituationOutcome.DOES_NOT_APPLY
-    assert str(error) in outcome.because[0]
+    assert result.outcome is SituationOutcome.DOES_NOT_APPLY
+    assert str(error) in result.because[0]
 
 
 # What a session with a library notes, and how it says what was missed.
@@ -374,19 +374,19 @@ def test_the_same_step_again_and_again_is_one_line() -> None:
 # The laws of the exam, each broken once.
 
 
-def ledger(outcome_told: ReportedEnd) -> Ledger:
+def ledger(reported_end: ReportedEnd) -> Ledger:
     """A ledger of one transaction with two values and a position."""
     ledger_of_one = Ledger([])
-    ledger_of_one.begin("a", "b", group="g", position=3).reported_end = outcome_told
+    ledger_of_one.begin("a", "b", group="g", position=3).reported_end = reported_end
     return ledger_of_one
 
 
-def misses(outcome_told: ReportedEnd, committed: list[str], position: int) -> list[str]:
-    return list(ledger(outcome_told).misses(committed, {"g": position}))
+def misses(reported_end: ReportedEnd, committed: list[str], position: int) -> list[str]:
+    return list(ledger(reported_end).misses(committed, {"g": position}))
 
 
 @pytest.mark.parametrize(
-    ("outcome_told", "committed", "position"),
+    ("reported_end", "committed", "position"),
     [
         (ReportedEnd.COMMITTED, ["a", "b"], 3),
         (ReportedEnd.ABORTED, [], -1),
@@ -395,13 +395,13 @@ def misses(outcome_told: ReportedEnd, committed: list[str], position: int) -> li
     ],
 )
 def test_what_agrees_is_no_miss(
-    outcome_told: ReportedEnd, committed: list[str], position: int
+    reported_end: ReportedEnd, committed: list[str], position: int
 ) -> None:
-    assert misses(outcome_told, committed, position) == []
+    assert misses(reported_end, committed, position) == []
 
 
 @pytest.mark.parametrize(
-    ("outcome_told", "committed", "position", "expected_miss"),
+    ("reported_end", "committed", "position", "expected_miss"),
     [
         (ReportedEnd.COMMITTED, ["a"], 3, 'the library says "committed", but readers do not get b'),
         (
@@ -422,9 +422,9 @@ def test_what_agrees_is_no_miss(
     ],
 )
 def test_a_broken_law_is_named(
-    outcome_told: ReportedEnd, committed: list[str], position: int, expected_miss: str
+    reported_end: ReportedEnd, committed: list[str], position: int, expected_miss: str
 ) -> None:
-    assert misses(outcome_told, committed, position) == [expected_miss]
+    assert misses(reported_end, committed, position) == [expected_miss]
 
 
 def test_positions_are_those_of_the_last_transaction_that_counts() -> None:
@@ -438,31 +438,31 @@ def test_positions_are_those_of_the_last_transaction_that_counts() -> None:
 
 async def test_a_leader_moves_and_a_broker_dies() -> None:
     async with SimulatedTargets().open(2) as open_target:
-        app = Application(open_target, cast(Driver, None))
+        application = Application(open_target, cast(Driver, None))
         admin, topic_partition = await open_target.target.admin(), TopicPartition("t", 1)
         leader_before = await admin.leader_of(topic_partition)
-        await app.move_leader_of(topic_partition)
+        await application.move_leader_of(topic_partition)
         leaders = open_target.kafka.leaders
         assert await leaders.of("t", 1) not in (leader_before, 1)
-        await app.move_leader_of(topic_partition, to=1)
+        await application.move_leader_of(topic_partition, to=1)
         assert await leaders.of("t", 1) == 1
-        await app.kill(leader_before)
+        await application.kill(leader_before)
         assert (await open_target.kafka.brokers.states())[leader_before] == "down"
 
 
 async def test_what_moves_may_move_there_and_back_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
     async with SimulatedTargets().open(2) as open_target:
-        app = Application(open_target, cast(Driver, None))
+        application = Application(open_target, cast(Driver, None))
         leader_before = await open_target.kafka.leaders.of("t", 1)
-        move, move_targets = open_target.target.move_leader, []
+        move_leader, move_targets = open_target.target.move_leader, []
 
         async def noting(topic_partition: TopicPartition, to: int) -> None:
             move_targets.append(to)
-            await move(topic_partition, to)
+            await move_leader(topic_partition, to)
 
         monkeypatch.setattr(open_target.target, "move_leader", noting)
-        app.move_count = MOVE_COUNT
-        await app.move_leader(1)
+        application.move_count = MOVE_COUNT
+        await application.move_leader(1)
         moved_there, back, on = move_targets
         assert back == leader_before
         assert len({moved_there, back, on}) == 3
@@ -471,27 +471,29 @@ async def test_what_moves_may_move_there_and_back_and_on(monkeypatch: pytest.Mon
 def test_each_situation_that_moves_once_has_a_neighbour() -> None:
     names = {situation.name: situation for situation in SITUATIONS}
     for name in SINGLE_MOVE_SITUATIONS:
-        neighbour = names[f"{name}-there-back-and-on"]
-        assert neighbour.levels == names[name].levels
-        assert not neighbour.core
+        neighbouring_situation = names[f"{name}-there-back-and-on"]
+        assert neighbouring_situation.levels == names[name].levels
+        assert not neighbouring_situation.core
 
 
 async def test_ids_and_groups_have_homes() -> None:
     async with SimulatedTargets().open(2) as open_target:
-        topics, app = open_target.kafka.topics, Application(open_target, cast(Driver, None))
-        home = await open_target.target.home_of_id("shop")
-        assert home == await topics.of_transactional_id("shop")
-        assert await app.home_of_group("g") == await topics.of_group("g")
+        topics, application = open_target.kafka.topics, Application(open_target, cast(Driver, None))
+        home_partition = await open_target.target.home_of_id("shop")
+        assert home_partition == await topics.of_transactional_id("shop")
+        assert await application.home_of_group("g") == await topics.of_group("g")
 
 
 async def test_one_broker_coordinates_a_group_and_leads_but_not_the_transaction() -> None:
     async with SimulatedTargets().open(2) as open_target:
-        app = Application(open_target, cast(Driver, None))
-        leaders, groups = open_target.kafka.leaders, await app.home_of_group("g")
+        application = Application(open_target, cast(Driver, None))
+        leaders, group_partition = open_target.kafka.leaders, await application.home_of_group("g")
         coordinator = await leaders.coordinator_of("shop")
-        await app.move_leader_of(groups, to=coordinator)
-        await app.with_leader("g", 0)
-        assert await leaders.of("t", 0) == await leaders.of(groups.topic, groups.partition)
+        await application.move_leader_of(group_partition, to=coordinator)
+        await application.with_leader("g", 0)
+        assert await leaders.of("t", 0) == await leaders.of(
+            group_partition.topic, group_partition.partition
+        )
         assert await leaders.of("t", 0) != await leaders.coordinator_of("shop") == coordinator
 
 
@@ -546,13 +548,13 @@ async def test_an_answer_is_cut_in_the_middle_of_a_large_batch() -> None:
 
 
 async def test_the_cleaner_has_left_an_empty_batch() -> None:
-    (compacted,) = (
+    (compacted_topic,) = (
         fixture_topic
         for fixture_topic in FIXTURE_TOPICS
         if fixture_topic.expected.topic == "compacted"
     )
     async with SimulatedTargets().open(2) as open_target:
-        await write_fixture(open_target.target, compacted)
+        await write_fixture(open_target.target, compacted_topic)
         kafka = open_target.kafka
         leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("compacted"))]
         log = leader.replicas.hosted[TopicPartition("compacted", 0)]
@@ -574,15 +576,15 @@ def test_transactions_without_a_record_and_compressed_ones(transaction_version: 
         ) as kafka:
             cluster = await kafka.rebuilt.client("neighbour")
             kafka.rebuilt.guests.append(cluster.close)
-            neighbour = OldProtocolProducer(
+            neighbouring_producer = OldProtocolProducer(
                 cluster=cluster,
                 wait_for_state=kafka.transactions.wait_for_state,
                 transactional_id="neighbour",
             )
-            await neighbour.init()
-            await neighbour.transact(T_1, (), is_commit=False)
-            await neighbour.transact(T_1, ("a", "b"), is_commit=True, codec=GZIP)
-            await neighbour.transact(T_1, ("c",), is_commit=False)
+            await neighbouring_producer.init()
+            await neighbouring_producer.transact(T_1, (), is_commit=False)
+            await neighbouring_producer.transact(T_1, ("a", "b"), is_commit=True, codec=GZIP)
+            await neighbouring_producer.transact(T_1, ("c",), is_commit=False)
             records = await kafka.topics.read("t")
             end = (await kafka.topics.offsets("t", 1)).high_watermark
             return [(record.value, str(record.fate)) for record in records], end

@@ -39,14 +39,14 @@ def test_a_miss_can_be_reported_and_opens_in_the_page() -> None:
         f"reads-open-2/{name}"
         for name in ("README.md", "driver/yes", "page.html", "story.txt", "versions.json")
     ]
-    report = files["reads-open-2/README.md"].decode()
-    assert re.findall(r"^## (.*)$", report, re.MULTILINE) == list(HEADINGS)
-    assert "1. `consumer consumer=c group=readers topic=open" in report
-    assert "A `read_committed` reader gets each committed record once" in report
-    assert "- the reader of open gets: (); expected: ('a',)" in report
-    assert f"    {command} --only reads-open --transaction-version 2\n" in report
-    assert "Its files: [yes](driver/yes)." in report
-    assert "- runtime: Yes 1.0" in report
+    report_text = files["reads-open-2/README.md"].decode()
+    assert re.findall(r"^## (.*)$", report_text, re.MULTILINE) == list(HEADINGS)
+    assert "1. `consumer consumer=c group=readers topic=open" in report_text
+    assert "A `read_committed` reader gets each committed record once" in report_text
+    assert "- the reader of open gets: (); expected: ('a',)" in report_text
+    assert f"    {command} --only reads-open --transaction-version 2\n" in report_text
+    assert "Its files: [yes](driver/yes)." in report_text
+    assert "- runtime: Yes 1.0" in report_text
     versions = json.loads(files["reads-open-2/versions.json"])
     assert (versions["transaction.version"], versions["txnsim"]) == (2, VERSION)
     assert b"reads-open@2" in files["reads-open-2/page.html"]
@@ -58,17 +58,17 @@ def test_what_a_driver_says_is_no_order_to_a_terminal_or_a_page() -> None:
     run = asyncio.run(
         run_exam(driver(program), choose_situations(SITUATIONS, ["reads-open"]), levels=(2,))
     )
-    (miss,) = run.misses()
+    (miss_result,) = run.misses()
     hostile_text = "\x1b[2J\u202e<script>alert(1)</script>[x](y)" + "z" * 200_000
-    hostile = msgspec.structs.replace(
-        miss,
+    hostile_result = msgspec.structs.replace(
+        miss_result,
         because=(hostile_text,),
         errors=(hostile_text,),
         story=(hostile_text,),
         steps=(f"`{hostile_text}",),
         recording=b"",
     )
-    run = msgspec.structs.replace(run, library=hostile_text[:40], results=(hostile,))
+    run = msgspec.structs.replace(run, library=hostile_text[:40], results=(hostile_result,))
     for folder_name, data in folders(run, command=command_line("txnsim", "exam", "run")).items():
         if folder_name.endswith(".json"):
             continue  # what programs read stays exact
@@ -82,13 +82,13 @@ def test_what_a_driver_says_is_no_order_to_a_terminal_or_a_page() -> None:
 
 
 def test_the_files_of_a_driver_are_those_that_its_command_names(tmp_path: Path) -> None:
-    driver_file, contract_file, program = (
+    driver_file, contract_file, program_file = (
         tmp_path / file_name for file_name in ("mine.py", "contract.py", "program")
     )
     driver_file.write_text("serve()")
     contract_file.write_text("def serve(): pass")
-    program.write_bytes(b"\x7fELF\0")
-    command = shlex.join([str(program), str(driver_file), "--fast"])
+    program_file.write_bytes(b"\x7fELF\0")
+    command = shlex.join([str(program_file), str(driver_file), "--fast"])
     assert driver_sources(command) == {"mine.py": b"serve()"}
     assert driver_sources(command, [contract_file]).keys() == {"mine.py", "contract.py"}
     with pytest.raises(ConfigError, match="nowhere"):

@@ -24,18 +24,21 @@ EXPECTED_TOPICS = expected_topics(are_on_disk=True)
 
 def right(**exam_fields: object) -> list[ReaderStatement]:
     """The right answers of a reader for all topics except ``open``."""
-    answers = [
+    reader_statements = [
         ReaderStatement(
-            topic=expected_topic.topic,
-            values=expected_topic.values,
-            position=expected_topic.stable,
-            end=expected_topic.stable,
+            topic=expected_reading.topic,
+            values=expected_reading.values,
+            position=expected_reading.stable,
+            end=expected_reading.stable,
             lag=0,
         )
-        for expected_topic in EXPECTED_TOPICS
-        if expected_topic.topic != "open"
+        for expected_reading in EXPECTED_TOPICS
+        if expected_reading.topic != "open"
     ]
-    return [*answers, *([ReaderStatement(topic="open", **exam_fields)] if exam_fields else [])]  # type: ignore[arg-type]
+    return [
+        *reader_statements,
+        *([ReaderStatement(topic="open", **exam_fields)] if exam_fields else []),  # type: ignore[arg-type]
+    ]
 
 
 def test_who_says_the_truth_misses_nothing() -> None:
@@ -57,7 +60,7 @@ def test_what_is_wrong_is_named(answer: dict[str, object], expected_beginning: s
 
 
 @pytest.mark.parametrize(
-    ("expected", "answers"),
+    ("expected_text", "answers"),
     [
         ("[]", ""),
         ("[]", '{"topic": "open"}'),
@@ -69,9 +72,9 @@ def test_what_is_wrong_is_named(answer: dict[str, object], expected_beginning: s
     ],
 )
 def test_files_that_expect_nothing_are_no_success(
-    expected: str, answers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    expected_text: str, answers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for file_name, text in (("expected.json", expected), ("answers.jsonl", answers)):
+    for file_name, text in (("expected.json", expected_text), ("answers.jsonl", answers)):
         (tmp_path / file_name).write_bytes(text.encode("latin-1"))
     files = [str(tmp_path / "expected.json"), str(tmp_path / "answers.jsonl")]
     assert main(["exam", "readers", "check", *files]) == 2
@@ -96,19 +99,19 @@ async def test_a_group_has_read_all_topics() -> None:
     async with cluster_with_fixture_topics() as kafka:
         cluster = (await kafka.rebuilt.admin()).cluster
         topic_partitions = [
-            TopicPartition(expected_topic.topic, 0)
-            for expected_topic in expected_topics(are_on_disk=False)
+            TopicPartition(expected_reading.topic, 0)
+            for expected_reading in expected_topics(are_on_disk=False)
         ]
-        positions = await committed_positions(cluster, GROUP, topic_partitions)
-    assert [positions[topic_partition] for topic_partition in topic_partitions] == [
-        expected_topic.stable for expected_topic in expected_topics(are_on_disk=False)
+        position_by_partition = await committed_positions(cluster, GROUP, topic_partitions)
+    assert [position_by_partition[topic_partition] for topic_partition in topic_partitions] == [
+        expected_reading.stable for expected_reading in expected_topics(are_on_disk=False)
     ]
 
 
 async def test_directories_have_every_topic_and_one_that_is_cut_short() -> None:
     files = await directories()
     logs = {path.split("/")[1]: len(data) for path, data in files.items() if path.endswith(".log")}
-    assert {f"{expected_topic.topic}-0" for expected_topic in EXPECTED_TOPICS} <= logs.keys()
+    assert {f"{expected_reading.topic}-0" for expected_reading in EXPECTED_TOPICS} <= logs.keys()
     cut_log = files["broker-1/cut-short-0/00000000000000000000.log"]
     length_position = cut_log.rindex(b"\x00" * 7 + b"\x03")
     length = int.from_bytes(cut_log[length_position + 8 : length_position + 12])

@@ -33,10 +33,10 @@ def the_anomaly(exploration: Exploration, *, deviations_max: int) -> AnomalyFoun
 
 def test_a_quiet_network_leaves_no_anomaly_in_any_of_them() -> None:
     for exploration in explorations().values():
-        quiet_replay = replay(exploration, ())
-        assert quiet_replay.way == ()
-        assert quiet_replay.played_run.findings == (), exploration.name
-        assert len(quiet_replay.steps) > 5
+        quiet_way = replay(exploration, ())
+        assert quiet_way.way == ()
+        assert quiet_way.played_run.findings == (), exploration.name
+        assert len(quiet_way.steps) > 5
 
 
 def test_one_death_hangs_a_commit_of_4_3_and_the_way_repeats_it() -> None:
@@ -46,9 +46,9 @@ def test_one_death_hangs_a_commit_of_4_3_and_the_way_repeats_it() -> None:
     assert [found_anomaly.steps[index] for index in found_anomaly.deviating_steps] == [
         "begins: broker 2 dies"
     ]
-    second_replay = replay(find("broker-dies"), found_anomaly.way)
-    assert second_replay.played_run.kinds == found_anomaly.kinds
-    assert second_replay.steps == found_anomaly.steps
+    second_way = replay(find("broker-dies"), found_anomaly.way)
+    assert second_way.played_run.kinds == found_anomaly.kinds
+    assert second_way.steps == found_anomaly.steps
 
 
 def test_a_late_unload_refuses_a_commit_of_4_4() -> None:

@@ -11,16 +11,16 @@ ARRIVALS = (("a", "x"), ("a", "y"), ("b", "x"), ("c", "z"))
 
 def fingerprint_of(arrivals: tuple[tuple[str, str], ...], *further: object) -> int:
     states = NodeStates()
-    for node, content in arrivals:
-        states.note_arrival(node, "message", content)
+    for node_name, content in arrivals:
+        states.note_arrival(node_name, "message", content)
     return states.fingerprint({}, *further)
 
 
 def test_orders_that_commute_are_one_state() -> None:
     by_order_at_a: dict[bool, set[int]] = {True: set(), False: set()}
     for order in permutations(ARRIVALS):
-        x_is_first = order.index(ARRIVALS[0]) < order.index(ARRIVALS[1])
-        by_order_at_a[x_is_first].add(fingerprint_of(order))
+        is_x_first = order.index(ARRIVALS[0]) < order.index(ARRIVALS[1])
+        by_order_at_a[is_x_first].add(fingerprint_of(order))
     assert [len(fingerprints) for fingerprints in by_order_at_a.values()] == [1, 1]
     assert by_order_at_a[True] != by_order_at_a[False]
 
@@ -30,13 +30,16 @@ def test_what_is_on_its_way_and_the_time_belong_to_the_state() -> None:
 
 
 def test_what_clients_notice_comes_before_what_arrives_later() -> None:
-    early_states, late_states, unnoticed = NodeStates(), NodeStates(), NodeStates()
-    for states in (early_states, late_states, unnoticed):
+    early_states, late_states, unnoticed_states = NodeStates(), NodeStates(), NodeStates()
+    for states in (early_states, late_states, unnoticed_states):
         states.note_arrival("client/a", "message", 1)
     early_states.note_at_clients("crash")
     early_states.note_arrival("client/a", "message", 2)
     late_states.note_arrival("client/a", "message", 2)
     late_states.note_at_clients("crash")
-    unnoticed.note_at_brokers("crash")
-    unnoticed.note_arrival("client/a", "message", 2)
-    assert len({states.fingerprint({}) for states in (early_states, late_states, unnoticed)}) == 3
+    unnoticed_states.note_at_brokers("crash")
+    unnoticed_states.note_arrival("client/a", "message", 2)
+    assert (
+        len({states.fingerprint({}) for states in (early_states, late_states, unnoticed_states)})
+        == 3
+    )

@@ -28,13 +28,13 @@ def test_a_full_table_is_an_error_and_no_loop() -> None:
 def test_what_a_child_adds_and_counts_its_parent_sees() -> None:
     states, counters = SeenStates(4), Counters(2)
     counters.count("ends", 0)
-    child = os.fork()
-    if child == 0:
+    child_pid = os.fork()
+    if child_pid == 0:
         states.add(7)
         counters.count("ends", 1)
         counters.stop()
         os._exit(0)
-    os.waitpid(child, 0)
+    os.waitpid(child_pid, 0)
     assert not states.add(7)
     assert (counters.totals()["ends"], counters.totals()["states"]) == (2, 0)
     assert counters.is_stopped

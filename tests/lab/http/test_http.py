@@ -66,9 +66,9 @@ async def port(
 
 
 async def test_a_hanging_transaction_is_explained_and_ended() -> None:
-    async with port() as ask:
-        assert (await ask.post("/api/v1/practise")).json()["hangs"] == "orders-0"
-        explanation = (await ask.get(EXPLAIN)).json()
+    async with port() as http_client:
+        assert (await http_client.post("/api/v1/practise")).json()["hangs"] == "orders-0"
+        explanation = (await http_client.get(EXPLAIN)).json()
         causes = {
             explained_partition["partition"]: explained_partition["cause"]
             for explained_partition in explanation["partitions"]
@@ -81,11 +81,13 @@ async def test_a_hanging_transaction_is_explained_and_ended() -> None:
         assert verdicts == {"orders-0": "hanging"}
         assert explanation["state"]["logs"]["orders-0"]["producers"]["0"]["first"] == 1
         partition_fields = {"topic": "orders", "partition": 0}
-        assert len((await ask.post("/api/v1/repairs", json=partition_fields)).json()) == 1
-        (healed_partition,) = (await ask.get(f"{EXPLAIN}?partition=orders-0")).json()["partitions"]
+        assert len((await http_client.post("/api/v1/repairs", json=partition_fields)).json()) == 1
+        (healed_partition,) = (await http_client.get(f"{EXPLAIN}?partition=orders-0")).json()[
+            "partitions"
+        ]
         assert healed_partition["cause"] == "nothing"
         # What the control port asks for itself is no part of what happens.
-        lines = (await ask.get("/api/v1/trace")).text.splitlines()
+        lines = (await http_client.get("/api/v1/trace")).text.splitlines()
         apis_asked = {
             event["d"]["api"]
             for event in map(json.loads, lines)
@@ -93,23 +95,23 @@ async def test_a_hanging_transaction_is_explained_and_ended() -> None:
         }
         assert apis_asked == {"WriteTxnMarkers"}
         (explained_before,) = (
-            await ask.get(f"{EXPLAIN}?partition=orders-0&at={explanation['at']}")
+            await http_client.get(f"{EXPLAIN}?partition=orders-0&at={explanation['at']}")
         ).json()["partitions"]
         assert explained_before["cause"] == "hanging transaction"
 
 
 async def test_a_run_is_explained_like_the_cluster() -> None:
-    async with port() as ask:
+    async with port() as http_client:
         run_request = {"name": "z01", "runs": ["V-"]}
-        run_state = (await ask.post("/api/v1/runs?wait_ms=60000", json=run_request)).json()
-        answer = (await ask.get(f"{EXPLAIN}?of={run_state['id']}&run=V-")).json()
+        run_state = (await http_client.post("/api/v1/runs?wait_ms=60000", json=run_request)).json()
+        answer = (await http_client.get(f"{EXPLAIN}?of={run_state['id']}&run=V-")).json()
         assert "payments-0" in answer["state"]["logs"]
-        assert (await ask.get(f"{EXPLAIN}?of=99")).status_code == 404
+        assert (await http_client.get(f"{EXPLAIN}?of=99")).status_code == 404
 
 
 async def test_where_nothing_is_recorded_nothing_can_be_explained() -> None:
-    async with port(TraceLevel.OFF) as ask:
-        answer = await ask.get(EXPLAIN)
+    async with port(TraceLevel.OFF) as http_client:
+        answer = await http_client.get(EXPLAIN)
         assert answer.status_code == 409
         assert "nothing is recorded" in answer.json()["error"]
 
@@ -118,18 +120,20 @@ async def test_what_can_not_be_made_in_time_is_refused_and_may_be_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(practising, "PRACTISE_TIMEOUT_MS", 300)
-    async with port() as ask:
+    async with port() as http_client:
         hold = {"id": "h", "point": "client.request", "api": "Produce", "action": {"do": "hold"}}
-        assert (await ask.post("/api/v1/faults", json=hold)).status_code == 201
+        assert (await http_client.post("/api/v1/faults", json=hold)).status_code == 201
         for _ in range(2):
-            answer = await ask.post("/api/v1/practise")
+            answer = await http_client.post("/api/v1/practise")
             assert (answer.status_code, "0 s" in answer.json()["error"]) == (503, True)
-        assert [fault["rule"]["id"] for fault in (await ask.get("/api/v1/faults")).json()] == ["h"]
+        assert [
+            fault["rule"]["id"] for fault in (await http_client.get("/api/v1/faults")).json()
+        ] == ["h"]
 
 
 async def test_where_no_broker_lives_a_client_is_refused_and_told_so() -> None:
-    async with port(brokers=1) as ask:
-        stop_answer = await ask.post("/api/v1/brokers/1/stop?wait_ms=30000")
+    async with port(brokers=1) as http_client:
+        stop_answer = await http_client.post("/api/v1/brokers/1/stop?wait_ms=30000")
         assert stop_answer.json()["fenced"]
         topic_partition = {"topic": "orders", "partition": 0}
         for path, request_body in (
@@ -137,7 +141,7 @@ async def test_where_no_broker_lives_a_client_is_refused_and_told_so() -> None:
             ("repairs", topic_partition),
             ("looks", topic_partition),
         ):
-            answer = await ask.post(f"/api/v1/{path}", json=request_body)
+            answer = await http_client.post(f"/api/v1/{path}", json=request_body)
             assert answer.status_code == 503
             assert "no broker lives" in answer.json()["error"]
 
@@ -146,10 +150,15 @@ def _transactions(tracer: Tracer, numbers: range) -> None:
     """Run transactions of two ids; each id leaves a transaction open on the partition."""
     log, coordinator = "broker/1/log/t-0", "broker/1/txn/7"
     for number in numbers:
-        pid = number % 2
-        tx = f"app-{pid}/{pid}:0"
-        entry: dict[str, Any] = {"pid": pid, "epoch": 0, "partitions": ["t-0"], "pending": None}
-        fields = {"tp": "t-0", "pid": pid, "epoch": 0}
+        producer_id = number % 2
+        tx = f"app-{producer_id}/{producer_id}:0"
+        entry: dict[str, Any] = {
+            "pid": producer_id,
+            "epoch": 0,
+            "partitions": ["t-0"],
+            "pending": None,
+        }
+        fields = {"tp": "t-0", "pid": producer_id, "epoch": 0}
         if not number % 10:
             role_data = {"tp": "t-0", "role": "leader", "epoch": number, "end": number}
             tracer.emit("node.role", "broker/1", data=role_data)
@@ -173,9 +182,11 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     """Each answer read all that the ring keeps: 2.5 s of CPU beside brokers under load."""
     clock = count()
     tracer = Tracer(lambda: next(clock), level=TraceLevel.BRIEF, ring_bytes=400_000)
-    program = command_line("txnsim")
-    live_reader = explaining._LiveTraceReader(program)
-    explain = partial(explaining._build_explanation, partition_name=None, repair_program=program)
+    program_text = command_line("txnsim")
+    live_reader = explaining._LiveTraceReader(program_text)
+    explain = partial(
+        explaining._build_explanation, partition_name=None, repair_program=program_text
+    )
     read: list[str] = []
 
     def read_and_count(name: str, lines: Iterable[bytes]) -> Recording:
@@ -189,14 +200,14 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
         _transactions(tracer, range(100 * round_number, 100 * (round_number + 1)))
         newest_index = len(tracer) - 1
         for event_index in (newest_index - 70, newest_index):
-            reads_before = len(read)
+            read_count_before = len(read)
             explanation = live_reader.make_task(tracer, event_index, explain)()
-            assert len(read) <= reads_before + 1
-            expected = explaining._read_pieces(tracer.pieces(), event_index, explain)
+            assert len(read) <= read_count_before + 1
+            expected_explanation = explaining._read_pieces(tracer.pieces(), event_index, explain)
             read.pop()
             assert explanation.at == event_index
-            assert _are_equal(explanation, expected)
-        assert {open_transaction.verdict for open_transaction in explanation.open} == {"hanging"}
+            assert _are_equal(explanation, expected_explanation)
+        assert {open_mismatch.verdict for open_mismatch in explanation.open} == {"hanging"}
     assert len(read) == 1
     # The ring has dropped three times what it keeps; what is remembered goes with it.
     kept_events = len(tracer) - tracer.first_index
@@ -208,8 +219,10 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
         <= kept_events // 5 + 1
     )
     # The past is told from the beginning, and what is read in order goes on.
-    past = live_reader.make_task(tracer, tracer.first_index, explain)()
-    assert _are_equal(past, explaining._read_pieces(tracer.pieces(), tracer.first_index, explain))
+    past_explanation = live_reader.make_task(tracer, tracer.first_index, explain)()
+    assert _are_equal(
+        past_explanation, explaining._read_pieces(tracer.pieces(), tracer.first_index, explain)
+    )
     read.clear()
     assert live_reader.make_task(tracer, None, explain)().at == newest_index
     assert read == []
@@ -233,7 +246,10 @@ TWICE = [
 async def test_an_onlooker_sees_what_everybody_can(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    async with cluster.client() as app, await begin_transaction(app, "app") as producer:
+    async with (
+        cluster.client() as app_cluster,
+        await begin_transaction(app_cluster, "app") as producer,
+    ):
         await producer.send("orders", 0, b"v")
         observations = (await client.post(LOOKS, json={"topic": "orders", "partition": 0})).json()
         kinds = [observation["seen"] for observation in observations]
@@ -268,10 +284,10 @@ async def test_judging_has_a_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> N
             pass
 
     monkeypatch.setattr(_judging, "JUDGE_S_MAX", 0.1)
-    async with port() as ask:
-        assert (await ask.post(VERDICTS, json=TWICE[:1])).status_code == 200
+    async with port() as http_client:
+        assert (await http_client.post(VERDICTS, json=TWICE[:1])).status_code == 200
         monkeypatch.setattr(_judging.judges, "judge", endless)
-        refused_answer = await ask.post(VERDICTS, json=TWICE[:1])
+        refused_answer = await http_client.post(VERDICTS, json=TWICE[:1])
         assert refused_answer.status_code == 422
         assert "txnsim check" in refused_answer.text
 
@@ -346,8 +362,8 @@ async def test_an_onlooker_who_is_not_answered_says_so(
 HOLD = {"id": "late", "point": "client.request", "api": "Metadata", "action": {"do": "hold"}}
 
 
-def api_of(*peers: NodeAddress) -> ProxyApi:
-    options = ProxyOptions(bootstrap="localhost:9092", peers=peers)
+def api_of(*peer_addresses: NodeAddress) -> ProxyApi:
+    options = ProxyOptions(bootstrap="localhost:9092", peers=peer_addresses)
     return ProxyApi(FaultProxy(real_environment(), options))
 
 
@@ -448,21 +464,24 @@ async def test_a_hang_is_made_and_ended_where_the_listener_in_clear_has_no_right
 ) -> None:
     """The control port logs in as a user that has the rights."""
     hosts = ("localhost", "127.0.0.1")
-    demo = demo_security(tmp_path, port=0, hosts=hosts, now_ms=wall_ms())[0]
+    demo_options = demo_security(tmp_path, port=0, hosts=hosts, now_ms=wall_ms())[0]
     if listeners is not None:
-        demo = msgspec.structs.replace(demo, listeners=listeners)
-    async with real_cluster(security=demo, brokers=1) as sim:
+        demo_options = msgspec.structs.replace(demo_options, listeners=listeners)
+    async with real_cluster(security=demo_options, brokers=1) as sim:
         api = ControlApi(sim)
         transport = httpx.ASGITransport(app=api.app())
         async with httpx.AsyncClient(
             transport=transport, base_url="http://localhost", timeout=60
-        ) as ask:
-            practice = await ask.post("/api/v1/practise")
-            assert (practice.status_code, practice.json().get("hangs")) == (200, "orders-0"), (
-                practice.text
-            )
+        ) as http_client:
+            practice_answer = await http_client.post("/api/v1/practise")
+            assert (practice_answer.status_code, practice_answer.json().get("hangs")) == (
+                200,
+                "orders-0",
+            ), practice_answer.text
             partition_fields = {"topic": "orders", "partition": 0}
-            assert len((await ask.post("/api/v1/repairs", json=partition_fields)).json()) == 1
+            assert (
+                len((await http_client.post("/api/v1/repairs", json=partition_fields)).json()) == 1
+            )
         api.close()
 
 
@@ -479,9 +498,11 @@ async def ask_of_a_recording() -> None:
         await client.post("/api/v1/trace", json={"level": "brief"})
         cluster_verdict = await verdict(client)
         assert (cluster_verdict["position"] >= 0, cluster_verdict["is_recording"]) == (True, True)
-        at = await client.get("/api/v1/verdict", params={"at": cluster_verdict["position"]})
-        assert at.status_code == 200, at.text
-        assert (at.json()["state"], at.json()["position"]) == (
+        time_answer = await client.get(
+            "/api/v1/verdict", params={"at": cluster_verdict["position"]}
+        )
+        assert time_answer.status_code == 200, time_answer.text
+        assert (time_answer.json()["state"], time_answer.json()["position"]) == (
             "healthy",
             cluster_verdict["position"],
         )
@@ -489,8 +510,8 @@ async def ask_of_a_recording() -> None:
         await client.post("/api/v1/trace", json={"level": "off"})
         stopped = await verdict(client)
         assert (stopped["state"], stopped["is_recording"]) == ("healthy", False)
-        at = await client.get("/api/v1/verdict", params={"at": stopped["position"]})
-        assert at.json()["headline"] == (
+        time_answer = await client.get("/api/v1/verdict", params={"at": stopped["position"]})
+        assert time_answer.json()["headline"] == (
             f"What is so now is not known: recording stopped at #{stopped['position']}"
         )
 

@@ -358,12 +358,12 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
 
 
 def _epoch_stays(function: Any) -> Any:
-    def wrong(state: PartitionProducers, **keywords: Any) -> Any:
-        entry = state.find(keywords["producer_id"])
+    def wrong(partition_producers: PartitionProducers, **keywords: Any) -> Any:
+        entry = partition_producers.find(keywords["producer_id"])
         epoch = None if entry is None else entry.producer_epoch
-        result = function(state, **keywords)
+        result = function(partition_producers, **keywords)
         if epoch is not None:
-            state.by_id[keywords["producer_id"]].producer_epoch = epoch
+            partition_producers.by_id[keywords["producer_id"]].producer_epoch = epoch
         return result
 
     return wrong
@@ -520,9 +520,9 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
 
 
 def _verified_queue(queues: Any) -> Any:
-    answer: Pending[Any] = Pending(queues.tasks)
-    answer.resolve({})
-    return answer
+    answer_future: Pending[Any] = Pending(queues.tasks)
+    answer_future.resolve({})
+    return answer_future
 
 
 # Log, readers, replication
@@ -560,9 +560,9 @@ def _alone(_function: Any) -> Any:
 
 def _commit_at_once(_function: Any) -> Any:
     def wrong(commits: Any, *_: Any, **__: Any) -> Any:
-        answer: Pending[ErrorCode] = Pending(commits.purgatory.tasks)
-        answer.resolve(ErrorCode.none)
-        return answer
+        answer_future: Pending[ErrorCode] = Pending(commits.purgatory.tasks)
+        answer_future.resolve(ErrorCode.none)
+        return answer_future
 
     return wrong
 
@@ -733,10 +733,10 @@ def _same_generation(function: Any) -> Any:
 
 
 def _pending_go(result: Any, shard: GroupShard, group: Any, **_: Any) -> Any:
-    pending = shard.offsets.pending_partitions(group.group_id)
+    pending_partitions = shard.offsets.pending_partitions(group.group_id)
     deletions = (
         OffsetDeleted(group_id=group.group_id, topic_partition=topic_partition)
-        for topic_partition in pending
+        for topic_partition in pending_partitions
     )
     return (*result, *deletions)
 

@@ -15,20 +15,23 @@ from txnsim.releases.rules import Rules
 def sections() -> Iterator[str]:
     """The sections of the page, in Markdown."""
     kept_answers = answers()
-    mutations = [answer for answer in kept_answers if answer.bug in MUTATIONS]
-    switches = [answer for answer in kept_answers if answer.bug not in MUTATIONS]
+    mutated_answers = [answer for answer in kept_answers if answer.bug in MUTATIONS]
+    switch_answers = [answer for answer in kept_answers if answer.bug not in MUTATIONS]
     yield INTRODUCTION
-    yield _summary(mutations, switches)
+    yield _summary(mutated_answers, switch_answers)
     yield "## Bugs put in by hand\n\n" + _table(
         ("Bug", *_HEAD),
-        [(MUTATIONS[mutation.bug].what, *_cells(mutation)) for mutation in mutations],
+        [
+            (MUTATIONS[mutated_answer.bug].what, *_cells(mutated_answer))
+            for mutated_answer in mutated_answers
+        ],
     )
     documentation = Rules.documentation()
     yield _SWITCHES + _table(
         ("Switch", "Without it", *_HEAD),
         [
             (f"`{answer.bug}`", documentation[answer.bug].behaviour_before, *_cells(answer))
-            for answer in switches
+            for answer in switch_answers
         ],
     )
     yield RUNNING
@@ -75,20 +78,24 @@ What came of each bug is a small file in `tests/lab/known_bugs/results`; this pa
 _HEAD: Final = ("Found", "Seeds", "Processor time", "Smallest run")
 
 
-def _summary(mutations: Sequence[Answer], switches: Sequence[Answer]) -> str:
-    finds = [mutation for mutation in mutations if mutation.found]
-    times = [answer.cpu_s for answer in finds]
-    told_apart = [answer for answer in switches if not answer.found and answer.noticed is not None]
-    unasked = len(bugs()) - len(mutations) - len(switches)
+def _summary(mutated_answers: Sequence[Answer], switch_answers: Sequence[Answer]) -> str:
+    found_answers = [mutated_answer for mutated_answer in mutated_answers if mutated_answer.found]
+    times = [answer.cpu_s for answer in found_answers]
+    distinct_answers = [
+        answer for answer in switch_answers if not answer.found and answer.noticed is not None
+    ]
+    unasked = len(bugs()) - len(mutated_answers) - len(switch_answers)
     lines = [
-        f"- **Bugs put in by hand**: {len(finds)} of {len(mutations)} are found, half of them"
-        f" within {median(times):.0f} s of processor time, the last after {max(times):.0f} s.",
-        f"- **Switches**: of {len(switches)}, {sum(answer.found for answer in switches)} are found"
-        f" and {len(told_apart)} told apart; {unasked} were not asked yet.",
+        f"- **Bugs put in by hand**: {len(found_answers)} of {len(mutated_answers)} are found,"
+        f" half of them within {median(times):.0f} s of processor time,"
+        f" the last after {max(times):.0f} s.",
+        f"- **Switches**: of {len(switch_answers)},"
+        f" {sum(answer.found for answer in switch_answers)} are found and"
+        f" {len(distinct_answers)} told apart; {unasked} were not asked yet.",
     ]
     unfound_s = [
         answer.cpu_s
-        for answer in (*mutations, *switches)
+        for answer in (*mutated_answers, *switch_answers)
         if not answer.found and answer.cpu_s < CPU_S
     ]
     if unfound_s:
@@ -102,14 +109,14 @@ def _summary(mutations: Sequence[Answer], switches: Sequence[Answer]) -> str:
 def _cells(answer: Answer) -> tuple[str, str, str, str]:
     acts = "" if answer.shrunk is None else f"{answer.shrunk} acts"
     if answer.found:
-        verdict = ", ".join(answer.kinds)
+        verdict_text = ", ".join(answer.kinds)
     elif answer.bug in UNFOUND:
-        verdict = f"**no**: {UNFOUND[answer.bug]}"
+        verdict_text = f"**no**: {UNFOUND[answer.bug]}"
     elif answer.noticed is not None:
-        verdict = f"**no**; told apart at seed {answer.noticed}"
+        verdict_text = f"**no**; told apart at seed {answer.noticed}"
     else:
-        verdict = "**no**; no seed has come to where it makes a difference"
-    return verdict, f"{answer.seeds:,}", f"{answer.cpu_s:.0f} s", acts
+        verdict_text = "**no**; no seed has come to where it makes a difference"
+    return verdict_text, f"{answer.seeds:,}", f"{answer.cpu_s:.0f} s", acts
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -131,12 +131,14 @@ def _subject_of_name(subject: str) -> str:
     return subject.removeprefix("__transaction_state@")
 
 
-def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[LastingFact]:
+def lasting(all_played_acts: Iterable[PlayedAct], cast: Cast) -> Iterator[LastingFact]:
     """The lasting states of a run: open transactions with their subjects, faults, outages."""
-    end_us = max((played_act.at_us + played_act.took_us for played_act in every), default=0)
+    end_us = max(
+        (played_act.at_us + played_act.took_us for played_act in all_played_acts), default=0
+    )
     touched_by_actor: dict[str, dict[str, tuple[str, int]]] = {}
     faults: dict[Any, tuple[str, int]] = {}
-    for played_act in every:
+    for played_act in all_played_acts:
         call, after_us = played_act.step.get("call", {}), played_act.at_us + played_act.took_us
         do, actor = call.get("do"), str(call.get("who", ""))
         if actor in cast.ids and do in ("produce", "send", "commit-offsets"):
@@ -169,17 +171,17 @@ def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[LastingFact]:
         yield LastingFact(condition, CLUSTER, "", from_us, end_us)
 
 
-def met(every: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
+def met(all_played_acts: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
     """The pairs of a lasting state and an act of another actor in its time, in one run."""
     acts = [
         touch
-        for played_act in every
+        for played_act in all_played_acts
         if played_act.error == NONE
         for touch in touches(played_act, cast)
     ]
     return {
         (lasting_fact.what, touch.what)
-        for lasting_fact in lasting(every, cast)
+        for lasting_fact in lasting(all_played_acts, cast)
         for touch in acts
         if touch.thing == lasting_fact.thing
         and touch.who != lasting_fact.who
@@ -204,14 +206,14 @@ class Table:
         kinds: dict[str, str] = {}
         for seed in seeds:
             plan = draw(seed)
-            cast, every = Cast.of(plan), play(plan).acts
-            self.pairs.update(met(every, cast))
-            for played_act in every:
+            cast, all_played_acts = Cast.of(plan), play(plan).acts
+            self.pairs.update(met(all_played_acts, cast))
+            for played_act in all_played_acts:
                 for touch in touches(played_act, cast):
                     acts[kind_of(touch.thing)].add(touch.what)
             kinds |= {
                 lasting_fact.what: kind_of(lasting_fact.thing)
-                for lasting_fact in lasting(every, cast)
+                for lasting_fact in lasting(all_played_acts, cast)
             }
         cluster_acts = {act for act in acts["partition"] if act.startswith("cluster ")}
         for act_kind in ("group", "id"):
@@ -221,20 +223,25 @@ class Table:
     def lines(self) -> Iterator[str]:
         """A row for each thing that lasts: what met it, the rarest first; then what never did."""
         for lasting_fact, acts in sorted(self._acts.items()):
-            row = sorted((self.pairs[lasting_fact, act], act) for act in acts)
-            yield f"{lasting_fact}: {', '.join(f'{act} {count}' for count, act in row if count)}"
-            never_met = [act for count, act in row if not count and not reason(lasting_fact, act)]
+            row = sorted((self.pairs[lasting_fact, act_name], act_name) for act_name in acts)
+            counts_text = ", ".join(f"{act_name} {count}" for count, act_name in row if count)
+            yield f"{lasting_fact}: {counts_text}"
+            never_met = [
+                act_name
+                for count, act_name in row
+                if not count and not reason(lasting_fact, act_name)
+            ]
             yield f"    never: {', '.join(never_met) or 'none'}"
         for lasting_fact, unable, unable_reason in UNABLE:
             yield f"can't be: {lasting_fact} with {', '.join(sorted(unable))}: {unable_reason}"
 
 
-def reason(lasting_fact: str, act: str) -> str:
+def reason(lasting_fact: str, act_name: str) -> str:
     """Why an act can't meet what lasts; empty where it can."""
     reasons = (
         reason
         for pattern, acts, reason in UNABLE
-        if act in acts and re.fullmatch(pattern, lasting_fact)
+        if act_name in acts and re.fullmatch(pattern, lasting_fact)
     )
     return next(reasons, "")
 

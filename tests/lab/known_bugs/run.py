@@ -129,16 +129,16 @@ def watching() -> Iterator[set[str]]:
 
 
 def _watch_function(
-    original: Callable[..., Any], name: str, mutation: Mutation, reached_names: set[str]
+    original_function: Callable[..., Any], name: str, mutation: Mutation, reached_names: set[str]
 ) -> Callable[..., Any]:
     patch = mutation.patch
 
     def watched(*args: Any, **keywords: Any) -> Any:
         if name in reached_names:
-            return original(*args, **keywords)
+            return original_function(*args, **keywords)
         something_before = True if patch.before is None else patch.before(args, keywords)
         try:
-            result = original(*args, **keywords)
+            result = original_function(*args, **keywords)
         except BaseException:
             reached_names.add(name)
             raise
@@ -246,9 +246,9 @@ def _play_plan(searches: Sequence[_Search], plan: Plan, sound_run: PlayedRun) ->
     kinds = tuple(sorted({*played_run.kinds} - {*sound_run.kinds}))
     is_noticed = played_run.digest != sound_run.digest
     if len(searches) > 1 and (is_noticed or kinds):
-        middle = len(searches) // 2
-        _play_plan(searches[:middle], plan, sound_run)
-        _play_plan(searches[middle:], plan, sound_run)
+        middle_index = len(searches) // 2
+        _play_plan(searches[:middle_index], plan, sound_run)
+        _play_plan(searches[middle_index:], plan, sound_run)
         return
     for search in searches:
         search.cpu_ms += cpu_ms() - began_ms
@@ -275,8 +275,8 @@ def shrunk(answer: Answer) -> Answer:
         kinds = play(bad_plan, cpu_s=SHRUNK_S).kinds
         if OVER_LIMIT_KIND in kinds:
             return answer
-        shrunk_result = shrink(bad_plan, kinds, switch=switch, tries_max=SHRINK_TRIES)
-    return msgspec.structs.replace(answer, shrunk=shrunk_result.plan.size)
+        shrunk_plan = shrink(bad_plan, kinds, switch=switch, tries_max=SHRINK_TRIES)
+    return msgspec.structs.replace(answer, shrunk=shrunk_plan.plan.size)
 
 
 def answers() -> list[Answer]:

@@ -27,7 +27,7 @@ def call(at_us: int, actor: str, do: str, *, error: str = "NONE", **call_fields:
 
 
 def test_an_act_meets_the_open_transaction_of_somebody_else() -> None:
-    every = (
+    all_played_acts = (
         call(0, "w", "produce", partition="t-0"),
         call(10, "p", "produce", partition="t-0"),
         call(20, "w", "produce", partition="u-0", plain=True),
@@ -38,46 +38,46 @@ def test_an_act_meets_the_open_transaction_of_somebody_else() -> None:
         call(70, "bystander", "append", partition="t-0"),
         call(80, "p", "abort"),
     )
-    assert met(every, CAST) == {
+    assert met(all_played_acts, CAST) == {
         ("open produce", "produce"),
         ("open produce", "cluster delete-topic"),
         ("open produce", "append"),
     }
-    without_last = (*every[:7], every[8])
+    without_last = (*all_played_acts[:7], all_played_acts[8])
     assert ("open produce", "append") not in met(without_last, CAST)
 
 
 def test_a_plain_commit_meets_positions_of_a_transaction() -> None:
-    every = (
+    all_played_acts = (
         call(0, "p", "commit-offsets", member="m"),
         call(10, "m", "commit-offsets"),
         call(20, "reader", "read-positions", group="other"),
         call(30, "p", "commit"),
         call(40, "m", "poll"),
     )
-    assert met(every, CAST) == {("open commit-offsets", "commit-offsets plain")}
+    assert met(all_played_acts, CAST) == {("open commit-offsets", "commit-offsets plain")}
 
 
 def test_a_transaction_is_open_at_its_coordinator_as_well() -> None:
-    every = (
+    all_played_acts = (
         call(0, "w", "produce", partition="t-0"),
         call(10, "operator", "fence", **{"transactional-id": "x"}),
         call(20, "operator", "fence", **{"transactional-id": "y"}),
         played_act(30, {"cluster": {"do": "roll", "partition": "__transaction_state@x"}}),
         call(40, "w", "produce", partition="u-0", plain=True),
     )
-    assert met(every, CAST) == {
+    assert met(all_played_acts, CAST) == {
         ("open transaction", "fence"),
         ("open transaction", "cluster roll"),
     }
 
 
 def test_what_a_program_does_for_its_member_is_the_member_s() -> None:
-    every = (
+    all_played_acts = (
         call(0, "p", "commit-offsets", member="m"),
         msgspec.structs.replace(call(10, "m", "leave"), who="p"),
     )
-    assert met(every, CAST) == {("open commit-offsets", "leave")}
+    assert met(all_played_acts, CAST) == {("open commit-offsets", "leave")}
 
 
 def test_a_pair_that_cannot_be_has_its_reason() -> None:
@@ -89,7 +89,7 @@ def test_a_pair_that_cannot_be_has_its_reason() -> None:
 
 def test_what_is_done_to_the_cluster_meets_a_fault_and_a_broker_that_is_away() -> None:
     fault_rule = {"id": "r", "point": "peer.request", "api": "Fetch", "action": {"do": "hold"}}
-    every = (
+    all_played_acts = (
         played_act(0, {"arm": fault_rule}),
         played_act(10, {"cluster": {"do": "kill", "broker": 1}}),
         played_act(20, {"disarm": "r"}),
@@ -98,12 +98,12 @@ def test_what_is_done_to_the_cluster_meets_a_fault_and_a_broker_that_is_away() -
     )
     assert [
         (condition.what, condition.from_us, condition.until_us)
-        for condition in lasting(every, CAST)
+        for condition in lasting(all_played_acts, CAST)
     ] == [
         ("hold Fetch", 1, 20),
         ("cluster kill", 11, 30),
     ]
-    assert met(every, CAST) == {("hold Fetch", "cluster kill")}
+    assert met(all_played_acts, CAST) == {("hold Fetch", "cluster kill")}
 
 
 @pytest.mark.slow

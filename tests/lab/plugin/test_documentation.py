@@ -26,8 +26,8 @@ def test_every_example_passes(pytester: pytest.Pytester) -> None:
     assert {block.page for block in found_blocks} == set(PAGES)
     pytester.makeini("[pytest]\naddopts = -p no:randomly -p no:cacheprovider -p no:asyncio\n")
     for block in found_blocks:
-        page = block.page.removesuffix(".md").replace("/", "_")
-        (pytester.path / f"test_{page}_{block.line}.py").write_text(block.text)
+        page_text = block.page.removesuffix(".md").replace("/", "_")
+        (pytester.path / f"test_{page_text}_{block.line}.py").write_text(block.text)
     result = pytester.runpytest_subprocess("-W", "ignore::DeprecationWarning")
     outcomes = result.parseoutcomes()
     assert outcomes.keys() - {"warnings"} == {"passed"}

@@ -533,8 +533,8 @@ def test_a_suite_that_does_not_use_it_is_not_disturbed(suite: pytest.Pytester) -
     result.stdout.no_fnmatch_line("*txnsim: *")
 
 
-@pytest.mark.parametrize("form", ["html", "html-redacted"])
-def test_a_failing_test_leaves_its_page_on_request(form: str, suite: pytest.Pytester) -> None:
+@pytest.mark.parametrize("form_name", ["html", "html-redacted"])
+def test_a_failing_test_leaves_its_page_on_request(form_name: str, suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """
         def test_fails(txnsim_cluster):
@@ -547,10 +547,10 @@ def test_a_failing_test_leaves_its_page_on_request(form: str, suite: pytest.Pyte
             assert False
         """
     )
-    result = suite.runpytest_inprocess(f"--txnsim-report={form}")
+    result = suite.runpytest_inprocess(f"--txnsim-report={form_name}")
     result.assert_outcomes(passed=1, failed=2)
-    (page,) = (suite.path / "txnsim-reports").iterdir()
-    warning = "holds record values" if form == "html" else "values are left out"
-    result.stdout.fnmatch_lines([f"{page}", f"*{warning}*"])
-    assert "test_fails" in page.name
-    assert warning in page.read_text("utf-8")
+    (page_file,) = (suite.path / "txnsim-reports").iterdir()
+    warning = "holds record values" if form_name == "html" else "values are left out"
+    result.stdout.fnmatch_lines([f"{page_file}", f"*{warning}*"])
+    assert "test_fails" in page_file.name
+    assert warning in page_file.read_text("utf-8")

@@ -124,11 +124,11 @@ def switched_stories() -> Iterator[SwitchedStory]:
                 continue
             switches = tuple(sorted(run.rules))
             is_on = all(run.rules.values())
-            counterpart_label, counterpart = _counterpart(story, run)
+            counterpart_label, counterpart_run = _counterpart(story, run)
             if not is_on and not run.verdict:
                 healthy_modes.setdefault(switches, []).append(run.mode)
-            elif counterpart is not None and run.verdict != counterpart.verdict:
-                without = (counterpart_label, counterpart) if is_on else (label, run)
+            elif counterpart_run is not None and run.verdict != counterpart_run.verdict:
+                without = (counterpart_label, counterpart_run) if is_on else (label, run)
                 anomalies.setdefault(switches, {})[without[0]] = without[1].verdict
         for switches, by_label in anomalies.items():
             yield SwitchedStory(

@@ -120,14 +120,12 @@ def play_both(way_switch: WaySwitch) -> WayResult:
     kinds: list[tuple[str, ...]] = []
     for side in Side:
         way = read_way(way_switch.way)
-        replay_result, failures = play_way(way_switch.exploration, way, designs, side)
+        replayed_way, failures = play_way(way_switch.exploration, way, designs, side)
         assert not failures, "switches have no plug-ins"
-        if side is Side.A and replay_result.way != way:
-            raise RuntimeError(
-                f"{way_switch.exploration} does not go that way: {replay_result.way}"
-            )
+        if side is Side.A and replayed_way.way != way:
+            raise RuntimeError(f"{way_switch.exploration} does not go that way: {replayed_way.way}")
         kinds.append(
-            tuple(sorted({kind_of(finding) for finding in replay_result.played_run.findings}))
+            tuple(sorted({kind_of(finding) for finding in replayed_way.played_run.findings}))
         )
     return WayResult(
         exploration=way_switch.exploration,
@@ -154,10 +152,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         RESULTS_FILE.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
         return 0
-    different = [result for result in results if result not in kept_results()]
-    for result in different:
+    different_results = [result for result in results if result not in kept_results()]
+    for result in different_results:
         print(f"not as kept: {result}")
-    return int(bool(different))
+    return int(bool(different_results))
 
 
 if __name__ == "__main__":

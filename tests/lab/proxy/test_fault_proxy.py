@@ -112,7 +112,7 @@ def rewrite(api_key: int, version: int, frame: bytes) -> tuple[bytes, Any]:
 
 @pytest.mark.parametrize("version", registry.versions(METADATA))
 def test_metadata_leads_to_the_proxy(version: int) -> None:
-    brokers = [{"node_id": node, "host": f"kafka-{node}", "port": 9092} for node in (1, 2)]
+    brokers = [{"node_id": node_id, "host": f"kafka-{node_id}", "port": 9092} for node_id in (1, 2)]
     frame = built(METADATA, version, brokers=brokers, cluster_id="c", controller_id=1)
     _, message = rewrite(METADATA, version, frame)
     assert [(row.host, row.port) for row in message.brokers] == [
@@ -155,8 +155,8 @@ def test_a_list_of_controllers_stays_as_it_is() -> None:
 
 def endpoints(*nodes: int) -> list[dict[str, Any]]:
     return [
-        {"node_id": node, "host": f"kafka-{node}", "rack": rack}
-        for node, rack in zip(nodes, (None, "rack-a", ""), strict=False)
+        {"node_id": node_id, "host": f"kafka-{node_id}", "rack": rack}
+        for node_id, rack in zip(nodes, (None, "rack-a", ""), strict=False)
     ]
 
 
@@ -170,7 +170,7 @@ def test_endpoints_at_the_end_are_found_and_nothing_else_changes(key: int, versi
         assert addresses.ends_with_endpoints(tail) is bool(nodes)
         changed_frame, message = rewrite(key, version, frame)
         assert [(row.host, row.port) for row in message.node_endpoints] == [
-            (f"proxy-{node}", 19090 + node) for node in nodes
+            (f"proxy-{node_id}", 19090 + node_id) for node_id in nodes
         ]
         assert [row.rack for row in message.node_endpoints] == [None, "rack-a", ""][: len(nodes)]
         if not nodes:
@@ -226,7 +226,7 @@ def test_a_version_nobody_knows_is_answered_in_the_oldest_layout() -> None:
 async def test_every_connection_of_a_client_goes_through_it_after_leaders_move(
     cluster: ProxiedCluster,
 ) -> None:
-    tp = TopicPartition("orders", 0)
+    topic_partition = TopicPartition("orders", 0)
     own_addresses = {address for broker in cluster.sim.metadata.image.brokers.values()
            for address in [(broker.host, broker.port)]}  # fmt: skip
     async with Cluster(
@@ -241,7 +241,7 @@ async def test_every_connection_of_a_client_goes_through_it_after_leaders_move(
             producer.begin()
             await producer.send("orders", 0, b"v")
             await producer.commit()
-            cluster.move(tp)
+            cluster.move(topic_partition)
         assert {(broker.host, broker.port) for broker in client.view.brokers}.isdisjoint(
             own_addresses
         )
@@ -264,16 +264,16 @@ async def test_a_cluster_that_does_not_answer_is_waited_for_where_that_is_wanted
     proxy = FaultProxy(env, ProxyOptions(bootstrap="127.0.0.1:30001", port=0, wait_ms=wait_ms))
     cluster_options = options(brokers=1)
     sim = SimCluster(env, msgspec.structs.replace(cluster_options, port=30_001))
-    starting = asyncio.get_running_loop().create_task(proxy.start())
+    starting_task = asyncio.get_running_loop().create_task(proxy.start())
     await asyncio.sleep(1)
     await sim.start()
     if wait_ms:
-        await starting
+        await starting_task
         assert proxy.cluster_id is not None
         assert [listener.node_id for listener in proxy.clients] == [1]
     else:
         with pytest.raises(ConnectionLostError, match="30001"):
-            await starting
+            await starting_task
     await proxy.stop()
     await sim.stop()
 
@@ -300,12 +300,12 @@ async def test_a_broker_that_has_not_heard_of_itself_is_asked_again_where_that_i
 async def test_between_brokers_rules_strike_and_addresses_stay(cluster: ProxiedCluster) -> None:
     """Listeners for brokers lead to the given addresses; a listener's name tells the sender."""
     image = cluster.sim.metadata.image
-    peers = tuple(
+    peer_addresses = tuple(
         NodeAddress(int(n), broker.host, broker.port) for n, broker in image.brokers.items()
     )
     proxy = FaultProxy(
         cluster.env,
-        ProxyOptions(bootstrap=cluster.sim.bootstrap, port=0, peer_port=0, peers=peers),
+        ProxyOptions(bootstrap=cluster.sim.bootstrap, port=0, peer_port=0, peers=peer_addresses),
     )
     await proxy.start()
     for rule_id, source in (("by-2", "broker/2"), ("by-3", "broker/3")):
@@ -319,7 +319,9 @@ async def test_between_brokers_rules_strike_and_addresses_stay(cluster: ProxiedC
     proxy.injector.disarm("by-2")
     _, message = await wire.answer()
     addresses_told = {(row.host, row.port) for row in message.brokers}
-    assert addresses_told == {(peer.host, peer.port) for peer in peers}
+    assert addresses_told == {
+        (peer_address.host, peer_address.port) for peer_address in peer_addresses
+    }
     assert proxy.injector.get("by-3").matched == 0  # type: ignore[union-attr]
     await wire.close()
     await proxy.stop()
@@ -573,10 +575,10 @@ def test_an_error_needs_an_answer_that_can_be_made(api: str | int | None, is_kno
 
 
 def test_a_proxy_does_not_know_client_instances() -> None:
-    of_instance = rule(
+    rule_of_instance = rule(
         FaultPoint.CLIENT_REQUEST, Pass(), client_instance_id="ABEiM0RVZneImaq7zN3u_w"
     )
-    assert "client instance" in (refusal(of_instance, has_peers=True) or "")
+    assert "client instance" in (refusal(rule_of_instance, has_peers=True) or "")
 
 
 # Names of topics are learned, and it is known which are not known.
@@ -591,23 +593,23 @@ def topic(topic_id: UUID | None, name: str | None = None) -> SimpleNamespace:
 
 def test_a_name_is_known_once_it_was_learned() -> None:
     names = TopicNames()
-    produce = SimpleNamespace(topic_data=[topic(ID)])
-    fetch = SimpleNamespace(topics=[topic(ID)])
-    assert names.has_unknown_topic(produce)
-    assert names.has_unknown_topic(fetch)
+    produce_stub = SimpleNamespace(topic_data=[topic(ID)])
+    fetch_answer = SimpleNamespace(topics=[topic(ID)])
+    assert names.has_unknown_topic(produce_stub)
+    assert names.has_unknown_topic(fetch_answer)
     names.learn(SimpleNamespace(topics=[topic(ID, "orders"), topic(UUID(int=8), None)]))
     assert names.names == {ID: "orders"}
-    assert not names.has_unknown_topic(produce)
-    assert not names.has_unknown_topic(fetch)
+    assert not names.has_unknown_topic(produce_stub)
+    assert not names.has_unknown_topic(fetch_answer)
 
 
 def test_topics_that_are_named_need_no_names() -> None:
     names = TopicNames()
-    named_topic = SimpleNamespace(name="orders")
-    assert not names.has_unknown_topic(SimpleNamespace(topic_data=[named_topic]))
+    topic_stub = SimpleNamespace(name="orders")
+    assert not names.has_unknown_topic(SimpleNamespace(topic_data=[topic_stub]))
     assert not names.has_unknown_topic(SimpleNamespace(topics=None))
     assert not names.has_unknown_topic(SimpleNamespace())
-    names.learn(SimpleNamespace(topics=[named_topic]))
+    names.learn(SimpleNamespace(topics=[topic_stub]))
     assert names.names == {}
 
 

@@ -56,69 +56,71 @@ class ObservedStream:
 
 
 def test_a_chunk_of_frames_that_pass_is_written_as_it_came() -> None:
-    stream_end = ObservedStream()
+    observed_stream = ObservedStream()
     chunk = frame(b"p") * 5
-    stream_end.stream.feed(chunk)
-    assert stream_end.written == [chunk]
-    assert stream_end.written[0] is chunk, "nothing is copied"
+    observed_stream.stream.feed(chunk)
+    assert observed_stream.written == [chunk]
+    assert observed_stream.written[0] is chunk, "nothing is copied"
 
 
 @given(letters=st.text("pwsm", max_size=8), cuts=st.binary(min_size=1, max_size=8))
 def test_the_same_comes_out_however_bytes_come_in(letters: str, cuts: bytes) -> None:
     kinds = [letter.encode() for letter in letters]
     all_frames = b"".join(frame(kind, 4) for kind in kinds)
-    stream_end = ObservedStream()
+    observed_stream = ObservedStream()
     position = 0
     while position < len(all_frames):
         step = 1 + cuts[position % len(cuts)] % 11
-        stream_end.stream.feed(all_frames[position : position + step])
+        observed_stream.stream.feed(all_frames[position : position + step])
         position += step
     expected = {b"w": b"<taken>", b"s": b""}
-    assert stream_end.bytes == b"".join(expected.get(kind, frame(kind, 4)) for kind in kinds)
-    assert stream_end.taken == [frame(kind, 4) for kind in kinds if kind == b"w"]
+    assert observed_stream.bytes == b"".join(expected.get(kind, frame(kind, 4)) for kind in kinds)
+    assert observed_stream.taken == [frame(kind, 4) for kind in kinds if kind == b"w"]
 
 
 def test_a_direction_that_is_stopped_keeps_what_comes_and_goes_on_in_order() -> None:
-    stream_end = ObservedStream()
-    stream_end.holds = True
-    stream_end.stream.feed(frame(b"p") + frame(b"w") + frame(b"p") + frame(b"w") + b"\0\0")
-    assert (stream_end.bytes, len(stream_end.taken)) == (frame(b"p") + b"<taken>", 1)
-    stream_end.stream.feed(b"\0\3p..")
-    assert stream_end.stream.is_paused
-    assert stream_end.stream.backlog_bytes == 7 + 7 + 2 + 5
-    stream_end.stream.resume()
-    assert len(stream_end.taken) == 2
-    stream_end.stream.resume()
-    assert stream_end.bytes == frame(b"p") + b"<taken>" + frame(b"p") + b"<taken>" + frame(b"p")
-    assert stream_end.stream.backlog_bytes == 0
+    observed_stream = ObservedStream()
+    observed_stream.holds = True
+    observed_stream.stream.feed(frame(b"p") + frame(b"w") + frame(b"p") + frame(b"w") + b"\0\0")
+    assert (observed_stream.bytes, len(observed_stream.taken)) == (frame(b"p") + b"<taken>", 1)
+    observed_stream.stream.feed(b"\0\3p..")
+    assert observed_stream.stream.is_paused
+    assert observed_stream.stream.backlog_bytes == 7 + 7 + 2 + 5
+    observed_stream.stream.resume()
+    assert len(observed_stream.taken) == 2
+    observed_stream.stream.resume()
+    assert observed_stream.bytes == frame(b"p") + b"<taken>" + frame(b"p") + b"<taken>" + frame(
+        b"p"
+    )
+    assert observed_stream.stream.backlog_bytes == 0
 
 
 def test_ends_are_told_where_somebody_watches_them() -> None:
-    stream_end = ObservedStream()
-    stream_end.stream.feed(frame(b"p"))
-    stream_end.stream.watches_ends = True
-    stream_end.stream.feed(frame(b"p")[:-1])
-    assert stream_end.ended == 0
-    stream_end.stream.feed(b"." + frame(b"s"))
-    assert stream_end.ended == 2
+    observed_stream = ObservedStream()
+    observed_stream.stream.feed(frame(b"p"))
+    observed_stream.stream.watches_ends = True
+    observed_stream.stream.feed(frame(b"p")[:-1])
+    assert observed_stream.ended == 0
+    observed_stream.stream.feed(b"." + frame(b"s"))
+    assert observed_stream.ended == 2
 
 
 def test_what_is_no_frame_passes_for_ever() -> None:
-    stream_end = ObservedStream()
+    observed_stream = ObservedStream()
     other_bytes = b"\xff\xff\xff\xffr any bytes"
-    stream_end.stream.feed(other_bytes)
-    stream_end.stream.feed(frame(b"w"))
-    assert stream_end.bytes == other_bytes + frame(b"w")
+    observed_stream.stream.feed(other_bytes)
+    observed_stream.stream.feed(frame(b"w"))
+    assert observed_stream.bytes == other_bytes + frame(b"w")
 
 
 def test_what_was_forgotten_is_never_written() -> None:
-    stream_end = ObservedStream()
-    stream_end.stream.pause()
-    stream_end.stream.feed(frame(b"p"))
-    stream_end.stream.forget()
-    stream_end.stream.resume()
-    assert stream_end.bytes == b""
-    assert stream_end.stream.backlog_bytes == 0
+    observed_stream = ObservedStream()
+    observed_stream.stream.pause()
+    observed_stream.stream.feed(frame(b"p"))
+    observed_stream.stream.forget()
+    observed_stream.stream.resume()
+    assert observed_stream.bytes == b""
+    assert observed_stream.stream.backlog_bytes == 0
 
 
 def test_who_writes_to_nobody_loses_it() -> None:

@@ -63,7 +63,9 @@ async def test_every_answer_with_an_address_leads_to_the_proxy(cluster: ProxiedC
     wire.send(wire.metadata())
     _, message = await wire.answer()
     address_by_node = {row.node_id: (row.host, row.port) for row in message.brokers}
-    assert address_by_node == {node: cluster.proxy.clients.address(node) for node in (1, 2, 3)}
+    assert address_by_node == {
+        node_id: cluster.proxy.clients.address(node_id) for node_id in (1, 2, 3)
+    }
     await wire.close()
 
 
@@ -273,14 +275,14 @@ async def test_a_rule_sees_the_answer_to_a_held_request_of_a_client_that_left(
 @within(run_proxied)
 async def test_a_field_of_a_real_answer_is_rewritten(cluster: ProxiedCluster) -> None:
     """A rule rewrites the last stable offset of the broker's answer."""
-    add = Rewrite(field="last_stable_offset", how=RewriteHow.ADD, value=7)
-    cluster.arm(add, RESPONSE, api="Fetch", client_id="reader")
+    add_rewrite = Rewrite(field="last_stable_offset", how=RewriteHow.ADD, value=7)
+    cluster.arm(add_rewrite, RESPONSE, api="Fetch", client_id="reader")
     settings = ClientSettings(client_id="reader")
     async with Cluster(
         cluster.proxy.bootstrap, settings=settings, clock=cluster.env.clock, tasks=cluster.env.tasks
     ) as client:
-        fetched_records = await fetch(
+        fetch_result = await fetch(
             client, "orders", 0, 0, isolation=IsolationLevel.READ_COMMITTED, max_wait_ms=0
         )
-    assert fetched_records.last_stable_offset == 7
+    assert fetch_result.last_stable_offset == 7
     assert struck(cluster, "f") == 1

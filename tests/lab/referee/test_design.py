@@ -20,9 +20,11 @@ PLUGIN = (
 
 
 def test_a_design_has_a_release_switches_settings_and_plug_ins(tmp_path: Path) -> None:
-    plugin = tmp_path / "never.py"
-    plugin.write_text(PLUGIN)
-    design = read_design(f"4.3, late_commit_is_fenced=on,transaction.max.timeout.ms=1000,{plugin}")
+    plugin_file = tmp_path / "never.py"
+    plugin_file.write_text(PLUGIN)
+    design = read_design(
+        f"4.3, late_commit_is_fenced=on,transaction.max.timeout.ms=1000,{plugin_file}"
+    )
     assert design.as_version == "4.3"
     assert design.rules == {"late_commit_is_fenced": True}
     assert design.settings == {"transaction.max.timeout.ms": 1000}
@@ -30,10 +32,10 @@ def test_a_design_has_a_release_switches_settings_and_plug_ins(tmp_path: Path) -
 
 
 def test_the_text_of_a_plug_in_is_that_of_the_beginning(tmp_path: Path) -> None:
-    plugin = tmp_path / "never.py"
-    plugin.write_text(PLUGIN)
-    design = read_design(str(plugin))
-    plugin.unlink()
+    plugin_file = tmp_path / "never.py"
+    plugin_file.write_text(PLUGIN)
+    design = read_design(str(plugin_file))
+    plugin_file.unlink()
     assert list(design.replacements()) == ["txn.timeout"]
 
 

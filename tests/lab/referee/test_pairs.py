@@ -52,8 +52,8 @@ def designs_of(a: str, b: str) -> Designs:
     return Designs(read_design(a), read_design(b))
 
 
-def python_blocks(page: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+def python_blocks(page_file: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page_file.read_text("utf-8"), re.DOTALL)
 
 
 @pytest.fixture
@@ -80,26 +80,26 @@ def test_the_death_of_a_broker_hangs_a_commit_of_4_3_alone() -> None:
 
 def kinds_on_way(way: str, design: str) -> set[str]:
     """The anomalies at the end of a way of the exploration stale-coordinator."""
-    replay_result, failures = play_way(
+    replayed_way, failures = play_way(
         "stale-coordinator", read_way(way), designs_of("4.4", design), Side.B
     )
     assert failures == ()
-    return {kind_of(finding) for finding in replay_result.played_run.findings}
+    return {kind_of(finding) for finding in replayed_way.played_run.findings}
 
 
 def test_both_plug_ins_of_the_page_cure_the_commit_that_is_refused(
     page_plugins: list[Path],
 ) -> None:
-    checks, ends = map(str, page_plugins)
+    checks_text, ends = map(str, page_plugins)
     assert kinds_on_way(COMPLETE, "4.4") == {WRONG_STATE}
-    assert kinds_on_way(COMPLETE, checks) == kinds_on_way(COMPLETE, ends) == set()
+    assert kinds_on_way(COMPLETE, checks_text) == kinds_on_way(COMPLETE, ends) == set()
 
 
 def test_a_commit_that_meets_a_prepared_one_is_cured_by_the_check_alone(
     page_plugins: list[Path],
 ) -> None:
-    checks, ends = map(str, page_plugins)
-    assert kinds_on_way(PREPARED, checks) == set()
+    checks_text, ends = map(str, page_plugins)
+    assert kinds_on_way(PREPARED, checks_text) == set()
     assert kinds_on_way(PREPARED, ends) == {"false-fencing (PRODUCER_FENCED)"}
 
 
@@ -114,22 +114,22 @@ def test_a_search_tells_errors_apart() -> None:
 
 def test_a_switch_does_what_the_plug_in_of_the_page_does(page_plugins: list[Path]) -> None:
     designs = designs_of("coordinator_checks_leadership=on", str(page_plugins[0]))
-    by_switch, by_plugin = (
+    way_by_switch, way_by_plugin = (
         play_way("stale-coordinator", read_way(PREPARED), designs, side)[0] for side in Side
     )
-    assert by_switch.steps == by_plugin.steps
-    assert by_switch.played_run.digest == by_plugin.played_run.digest
+    assert way_by_switch.steps == way_by_plugin.steps
+    assert way_by_switch.played_run.digest == way_by_plugin.played_run.digest
 
 
 def test_reading_to_the_high_watermark_alone_commits_what_was_refused(tmp_path: Path) -> None:
     (plugin_text,) = python_blocks(REPORT)
-    plugin = tmp_path / "hw_only.py"
-    plugin.write_text(plugin_text)
-    designs = designs_of("4.4", str(plugin))
+    plugin_file = tmp_path / "hw_only.py"
+    plugin_file.write_text(plugin_text)
+    designs = designs_of("4.4", str(plugin_file))
     kinds = [
-        {kind_of(finding) for finding in replay_result.played_run.findings}
+        {kind_of(finding) for finding in replayed_way.played_run.findings}
         for side in Side
-        for replay_result, _ in [play_way("late-high-watermark", read_way(BEHIND), designs, side)]
+        for replayed_way, _ in [play_way("late-high-watermark", read_way(BEHIND), designs, side)]
     ]
     assert kinds == [set(), {"aborted-read", WRONG_STATE}]
 
@@ -141,20 +141,22 @@ def test_a_seed_is_drawn_once_and_played_on_both() -> None:
 
 
 def test_a_plug_in_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
-    plugin = tmp_path / "wrong.py"
-    plugin.write_text(
+    plugin_file = tmp_path / "wrong.py"
+    plugin_file.write_text(
         "from txnsim_lab.referee.plugin import replaces\n"
         '@replaces("txn.end")\ndef end(original, txn, command, **facts):\n    return txn.nothing\n'
     )
-    replay_result, failures = play_way("two-producers", (), designs_of("4.4", str(plugin)), Side.B)
+    replayed_way, failures = play_way(
+        "two-producers", (), designs_of("4.4", str(plugin_file)), Side.B
+    )
     assert len(failures) == 1
-    assert failures[0].startswith(f"txn.end: {plugin}:4: AttributeError")
-    assert replay_result.steps
+    assert failures[0].startswith(f"txn.end: {plugin_file}:4: AttributeError")
+    assert replayed_way.steps
 
 
 def test_what_a_broker_raises_on_an_answer_of_a_plug_in_is_told(tmp_path: Path) -> None:
-    plugin = tmp_path / "twice.py"
-    plugin.write_text(
+    plugin_file = tmp_path / "twice.py"
+    plugin_file.write_text(
         "from msgspec.structs import replace\n"
         "from txnsim.types import Decision\n"
         "from txnsim_lab.referee.plugin import replaces\n"
@@ -163,11 +165,11 @@ def test_what_a_broker_raises_on_an_answer_of_a_plug_in_is_told(tmp_path: Path) 
         "    is_decision = isinstance(answer, Decision)\n"
         "    return replace(answer, reply=None) if is_decision else answer\n"
     )
-    _, failures = play_way("two-producers", (), designs_of("4.4", str(plugin)), Side.B)
+    _, failures = play_way("two-producers", (), designs_of("4.4", str(plugin_file)), Side.B)
     assert len(failures) == 1
     assert failures[0].startswith("a broker can't go on with an answer of the plug-in: ")
     assert "(txnsim/" in failures[0]
-    _, failures = play_way("two-producers", (), designs_of("4.4", str(plugin)), Side.A)
+    _, failures = play_way("two-producers", (), designs_of("4.4", str(plugin_file)), Side.A)
     assert failures == ()
 
 
@@ -192,9 +194,9 @@ def test_runs_of_a_story_that_differ_by_switches_alone_are_played_once() -> None
     _, story = find("z27")
     runs = story_runs(("z27",), designs_of("4.4", "4.4"))
     assert 0 < len(runs) <= len(story.runs)
-    assert len({(story.runs[run].mode, str(story.runs[run].settings)) for _, run in runs}) == len(
-        runs
-    )
+    assert len(
+        {(story.runs[run_name].mode, str(story.runs[run_name].settings)) for _, run_name in runs}
+    ) == len(runs)
 
 
 def test_what_a_transaction_takes_is_counted() -> None:
@@ -213,14 +215,14 @@ def test_what_a_transaction_takes_is_counted() -> None:
 
 
 def test_a_design_whose_transactions_fail_has_no_costs(tmp_path: Path) -> None:
-    plugin = tmp_path / "never.py"
-    plugin.write_text(
+    plugin_file = tmp_path / "never.py"
+    plugin_file.write_text(
         "from txnsim.errors import ErrorCode, Rejection\n"
         "from txnsim_lab.referee.plugin import replaces\n"
         '@replaces("txn.end")\ndef end(original, *facts, **named):\n'
         '    return Rejection(error=ErrorCode.producer_fenced, reason="never")\n'
     )
-    lines = count_costs(designs_of("4.4", str(plugin)))
+    lines = count_costs(designs_of("4.4", str(plugin_file)))
     assert all(line.a is not None and line.b is None for line in lines)
 
 

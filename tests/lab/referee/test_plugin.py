@@ -35,19 +35,19 @@ def plugin_of(text: str) -> Plugin:
 
 
 @contextmanager
-def placed(name: str, function: Callable[..., Any]) -> Iterator[PluginFailures]:
-    with PluginFailures() as failures, in_place({name: function}, failures.note):
+def placed(name: str, called_function: Callable[..., Any]) -> Iterator[PluginFailures]:
+    with PluginFailures() as failures, in_place({name: called_function}, failures.note):
         yield failures
 
 
 @pytest.mark.parametrize("name", DECISIONS)
 def test_a_decision_is_replaced_wherever_it_is_bound_and_taken_back(name: str) -> None:
     decision = decision_named(name)
-    original = decision.current_function
+    original_function = decision.current_function
     with placed(name, lambda _original, *_facts, **_named: "replaced"):
-        assert decision.current_function is not original
+        assert decision.current_function is not original_function
         assert decision.current_function() == "replaced"
-    assert decision.current_function is original
+    assert decision.current_function is original_function
     assert decision.decides
 
 
@@ -64,9 +64,9 @@ def test_the_module_that_calls_a_function_has_the_new_one() -> None:
 
 def test_a_replacement_may_ask_the_original() -> None:
     def start(
-        original: Callable[..., object], txn: object, command: object, **facts: object
+        original_function: Callable[..., object], txn: object, command: object, **facts: object
     ) -> tuple[str, object]:
-        return "after", original(txn, command, **facts)
+        return "after", original_function(txn, command, **facts)
 
     untouched = machine.decide_verify(None, ASKED, release_rules=LATEST_RULES)
     with placed("txn.verify", start):
@@ -156,8 +156,8 @@ def test_a_wrong_plug_in_is_refused(text: str, complaint: str) -> None:
 
 
 def test_the_page_has_each_decision() -> None:
-    page = Path(__file__).parents[3].joinpath("docs/referee.md").read_text("utf-8")
+    page_text = Path(__file__).parents[3].joinpath("docs/referee.md").read_text("utf-8")
     for decision in DECISIONS.values():
         file_name = f"sim/{decision.module.replace('.', '/')}.py"
         function_cell = f"`{file_name}`, `{decision.function}`"
-        assert f"| `{decision.name}` | {decision.decides} | {function_cell} |" in page
+        assert f"| `{decision.name}` | {decision.decides} | {function_cell} |" in page_text

@@ -66,13 +66,17 @@ def test_an_anomaly_stands_by_the_pairs_that_have_it(
 
 
 def test_the_example_is_the_run_that_is_easiest_to_follow() -> None:
-    longer = Pair(source=Source.EXPLORE, name="first", a=side_of("x", way="1 a; 2 b"), b=side_of())
-    shorter = Pair(source=Source.EXPLORE, name="second", a=side_of("x", way="1 a"), b=side_of())
+    longer_pair = Pair(
+        source=Source.EXPLORE, name="first", a=side_of("x", way="1 a; 2 b"), b=side_of()
+    )
+    shorter_pair = Pair(
+        source=Source.EXPLORE, name="second", a=side_of("x", way="1 a"), b=side_of()
+    )
     verdict = verdict_of(seed(10, side_of("x"), side_of()), seed(9, side_of("x"), side_of()))
     assert verdict.anomalies[0].examples[0].pair.name == "9"
-    verdict = verdict_of(seed(9, side_of("x"), side_of()), longer, shorter)
+    verdict = verdict_of(seed(9, side_of("x"), side_of()), longer_pair, shorter_pair)
     (example,) = verdict.anomalies[0].examples
-    assert (example.side, example.pair) == (Side.A, shorter)
+    assert (example.side, example.pair) == (Side.A, shorter_pair)
 
 
 def test_what_was_not_played_to_its_end_is_named() -> None:
@@ -121,38 +125,38 @@ def test_stories_without_an_end_on_either_side_are_one_remark() -> None:
 
 
 def test_refused_commits_are_added_up() -> None:
-    runs = [
+    run_pairs = [
         seed(1, side_of(refusals={"INVALID_TXN_STATE": 2}), side_of()),
         seed(2, side_of(refusals={"INVALID_TXN_STATE": 1}), side_of(refusals={"X": 1})),
     ]
-    refusals = verdict_of(*runs).refusals
+    refusals = verdict_of(*run_pairs).refusals
     assert [(it.error, it.a, it.b) for it in refusals] == [("INVALID_TXN_STATE", 3, 0), ("X", 0, 1)]
 
 
 def each_kind_of_pair() -> Verdict:
     story = Pair(source=Source.STORY, name="z34", run="today", a=side_of(), b=side_of("torn"))
-    explored = Pair(
+    explored_pair = Pair(
         source=Source.EXPLORE,
         name="broker-dies",
         a=side_of("stuck", way="7 begins: it"),
         b=side_of(),
     )
-    return verdict_of(story, explored, seed(5, side_of("lost"), side_of("lost")))
+    return verdict_of(story, explored_pair, seed(5, side_of("lost"), side_of("lost")))
 
 
 def test_each_form_has_each_anomaly_and_its_command() -> None:
     verdict = each_kind_of_pair()
     text = "\n".join(lines_of(verdict))
-    page, comment, document = html_of(verdict), markdown_of(verdict), as_json(verdict)
+    page_text, comment, document = html_of(verdict), markdown_of(verdict), as_json(verdict)
     for kind in ("torn", "stuck", "lost"):
         assert kind in text
-        assert f"{kind} &lt;was&gt; seen" in page
+        assert f"{kind} &lt;was&gt; seen" in page_text
         assert f"{kind} &lt;was&gt; seen" in comment
     assert [it["kind"] for it in document["anomalies"]] == ["torn", "stuck", "lost"]
     assert [it["standing"] for it in document["anomalies"]] == ["brought", "cured", "left"]
     assert "A 3, B –" in text
     assert sentence_of(verdict) in text
-    assert page.startswith("<!doctype html>")
+    assert page_text.startswith("<!doctype html>")
 
 
 def test_a_command_is_understood_by_the_program() -> None:

@@ -34,11 +34,13 @@ FINDING = DecisionFinding(
 )
 
 
-def story(*others: TopicPartition, is_v2: bool = True, **story_fields: object) -> FindingStory:
+def story(
+    *other_partitions: TopicPartition, is_v2: bool = True, **story_fields: object
+) -> FindingStory:
     facts = FindingFacts(
         finding=msgspec.structs.replace(FINDING, **story_fields),
         is_v2=is_v2,
-        other_partitions=others,
+        other_partitions=other_partitions,
     )
     finding_story = story_of(facts)
     assert isinstance(finding_story, FindingStory)

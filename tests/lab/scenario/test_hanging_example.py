@@ -25,17 +25,19 @@ async def test_it_hangs_and_nothing_else_is_made() -> None:
             hanging_example.HANGING_PARTITION
         ]
         assert sim.injector.get(hanging_example.HOLD_RULE_ID) is None
-        run = Recording.from_lines(
+        recording = Recording.from_lines(
             "the trace", b"".join(sim.environment.tracer.pieces()).splitlines()
         )
         narrated = [
-            sentence.text for sentence in story(run.events, run.nodes) if sentence.is_narrated
+            sentence.text
+            for sentence in story(recording.events, recording.nodes)
+            if sentence.is_narrated
         ]
         assert len(narrated) == 6
         assert narrated[0].startswith("An application begins the transaction billing/1.")
         # Its reader got nothing, though "paid" is no part of a transaction.
-        assert not [event for event in run.events if event.k == "client.deliver"]
-        state = state_at(run.events, run.nodes, level=run.level)
+        assert not [event for event in recording.events if event.k == "client.deliver"]
+        state = state_at(recording.events, recording.nodes, level=recording.level)
         assert (state.logs["orders-0"]["lso"], state.logs["orders-0"]["end"]) == (1, 3)
 
 
@@ -58,4 +60,4 @@ async def open_ones(sim: SimCluster) -> list[OpenTransaction]:
     async with Cluster(sim.bootstrap) as client:
         now_ms = client.clock.now_ms()
         search = await survey(Admin(client), now_ms=now_ms, older_than_ms=ANY_AGE)
-        return [hanging.transaction for hanging in search.hanging]
+        return [hanging_transaction.transaction for hanging_transaction in search.hanging]

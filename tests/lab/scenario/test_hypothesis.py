@@ -50,9 +50,9 @@ def test_every_file_is_judged_here() -> None:
     ],
 )
 def test_reports_of_others_are_judged(name: str, verdict: HypothesisVerdict) -> None:
-    report = judge_hypothesis(name)
-    assert report.verdict is verdict
-    (run,) = report.runs
+    file_verdict = judge_hypothesis(name)
+    assert file_verdict.verdict is verdict
+    (run,) = file_verdict.runs
     assert run.decisive
     assert bool(run.because) is (verdict is not HypothesisVerdict.REPRODUCED)
 
@@ -85,36 +85,38 @@ def test_the_nearest_story_expects_every_refusal_and_is_none_where_that_does_not
 
 def test_what_judges_see_otherwise_is_not_reproduced() -> None:
     file_text = (HYPOTHESES / "aborted-between-committed.yaml").read_text("utf-8")
-    report = check(read("a.yaml", file_text.replace("verdict: healthy", "verdict: lost-write")))
-    assert report.verdict is HypothesisVerdict.NOT_REPRODUCED
-    assert (report.runs[0].claimed, report.runs[0].seen) == (("lost-write",), ())
+    file_verdict = check(
+        read("a.yaml", file_text.replace("verdict: healthy", "verdict: lost-write"))
+    )
+    assert file_verdict.verdict is HypothesisVerdict.NOT_REPRODUCED
+    assert (file_verdict.runs[0].claimed, file_verdict.runs[0].seen) == (("lost-write",), ())
 
 
 def test_the_command_has_a_verdict_for_programs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    so = HYPOTHESES / f"{SO[0]}.yaml"
-    assert main(["check-hypothesis", str(so), "--json", "--seeds", "2"]) == 0
+    library_file = HYPOTHESES / f"{SO[0]}.yaml"
+    assert main(["check-hypothesis", str(library_file), "--json", "--seeds", "2"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["hypothesis"], report["verdict"]) == (SO[0], "reproduced")
     assert report["runs"][0]["seed"] == 1
-    not_so = HYPOTHESES / f"{IMPOSSIBLE[0]}.yaml"
-    assert main(["check-hypothesis", str(not_so)]) == 1
+    other_library_file = HYPOTHESES / f"{IMPOSSIBLE[0]}.yaml"
+    assert main(["check-hypothesis", str(other_library_file)]) == 1
     assert "claimed: stuck-last-stable-offset; seen: nothing" in capsys.readouterr().out
-    monkeypatch.setattr("sys.stdin", io.StringIO(so.read_text("utf-8")))
+    monkeypatch.setattr("sys.stdin", io.StringIO(library_file.read_text("utf-8")))
     assert main(["check-hypothesis", "-"]) == 0
 
 
 def test_a_file_without_steps_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = tmp_path / "report.yaml"
-    report.write_text(
+    report_file = tmp_path / "report.yaml"
+    report_file.write_text(
         "name: x\ntitle: t\ngoal: g\nmethod: m\ntopics: {t: 1}\n"
         "runs: {V-: {mode: V-, verdict: healthy}}\nsteps: []\n"
     )
-    assert main(["check-hypothesis", str(report)]) == 2
-    assert f"{report}:7: steps: there are none" in capsys.readouterr().err
+    assert main(["check-hypothesis", str(report_file)]) == 2
+    assert f"{report_file}:7: steps: there are none" in capsys.readouterr().err
 
 
 def test_a_wrong_file_has_its_line_field_and_the_nearest_word(

@@ -29,27 +29,27 @@ MISTAKES: Final = ("produc", "committ", "begn")
 
 def story(seed: int) -> dict[str, Any]:
     """A drawn hypothesis: a few steps in some order, some of them refused or misspelt."""
-    draw = RandomStreams(seed).stream("stories")
+    random_draw = RandomStreams(seed).stream("stories")
     steps: list[dict[str, Any]] = [{"call": {"who": "app", "do": "init-producer-id"}}]
-    is_held = draw.randrange(4) == 0
+    is_held = random_draw.randrange(4) == 0
     if is_held:
         steps.append({"hold": {"id": "m", "point": "peer.request", "api": "WriteTxnMarkers"}})
-    for transaction in range(1 + draw.randrange(3)):
+    for transaction in range(1 + random_draw.randrange(3)):
         steps.append({"call": {"who": "app", "do": "begin"}})
-        for record in range(1 + draw.randrange(2)):
+        for record in range(1 + random_draw.randrange(2)):
             value = f"r{transaction}-{record}"
             produce = {"who": "app", "do": "produce", "partition": "t-0", "value": value}
             steps.append({"call": produce})
-        steps.append(draw.choice([
-            {"call": {"who": "app", "do": draw.choice(("commit", "abort"))}},
+        steps.append(random_draw.choice([
+            {"call": {"who": "app", "do": random_draw.choice(("commit", "abort"))}},
             {"cluster": {"do": "move-leader", "partition": "t-0", "to": 2}},
             {"advance": "90s"},
         ]))  # fmt: skip
     if is_held:
         steps.append({"release": "m"})
-    if draw.randrange(5) == 0:
-        steps.append({"call": {"who": "app", "do": draw.choice(MISTAKES)}})
-    mode = draw.choice(MODES)
+    if random_draw.randrange(5) == 0:
+        steps.append({"call": {"who": "app", "do": random_draw.choice(MISTAKES)}})
+    mode = random_draw.choice(MODES)
     return {
         "name": f"machine-{seed}",
         "title": "A story of a machine",
@@ -57,7 +57,7 @@ def story(seed: int) -> dict[str, Any]:
         "method": "Steps are drawn.",
         "topics": {"t": {"partitions": 1, "leaders": [1]}},
         "actors": {"app": {"plays": "wire", "transaction-timeout": "60s"}},
-        "runs": {mode: {"mode": mode, "verdict": draw.choice(CLAIMS)}},
+        "runs": {mode: {"mode": mode, "verdict": random_draw.choice(CLAIMS)}},
         "steps": steps,
     }
 

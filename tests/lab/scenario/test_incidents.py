@@ -56,8 +56,8 @@ def test_the_page_shows_what_its_commands_print(
 ) -> None:
     pytest.importorskip("duckdb", reason="the extra spark is not installed")
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "forensics.md").read_text("utf-8")
-    (block,) = re.findall(r"```console\n(\$ txnsim practise incident .*?)```", page, re.DOTALL)
+    page_text = (ROOT / "docs" / "forensics.md").read_text("utf-8")
+    (block,) = re.findall(r"```console\n(\$ txnsim practise incident .*?)```", page_text, re.DOTALL)
     printed_lines = []
     for command in re.findall(r"^\$ (.*)$", block, re.MULTILINE):
         main(shlex.split(command)[1:])

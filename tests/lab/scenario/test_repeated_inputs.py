@@ -43,7 +43,7 @@ def test_a_command_repeats_a_run_with_its_inputs(
 ) -> None:
     arguments = ["scenario", "run", "z01", "--mode", "V-", "--quiet", "--trace", str(tmp_path)]
     assert main([*arguments, "--armed", "--inputs", KILL]) in (0, 1)
-    (trace,) = tmp_path.iterdir()
-    assert b'"do":"step"' in trace.read_bytes()
+    (trace_file,) = tmp_path.iterdir()
+    assert b'"do":"step"' in trace_file.read_bytes()
     assert main([*arguments, "--inputs", KILL]) == 2
     assert "one run and one take" in capsys.readouterr().err

@@ -77,7 +77,7 @@ def produce(**step_fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("steps", "field", "message"),
+    ("steps", "field_name", "message"),
     [
         ([call("begin", "Q")], "steps.0.call.who", "no actor 'Q'"),
         ([call("beginn")], "steps.0.call.do", "did you mean begin?"),
@@ -146,14 +146,16 @@ def produce(**step_fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_steps_use_what_there_is(steps: list[dict[str, Any]], field: str, message: str) -> None:
-    complaints = problems(steps)
-    assert f": {field}: " in complaints
-    assert message in complaints
+def test_steps_use_what_there_is(
+    steps: list[dict[str, Any]], field_name: str, message: str
+) -> None:
+    complaints_text = problems(steps)
+    assert f": {field_name}: " in complaints_text
+    assert message in complaints_text
 
 
 @pytest.mark.parametrize(
-    ("head", "field", "message"),
+    ("head", "field_name", "message"),
     [
         ({"runs": {"armed": {"mode": "V-", "verdict": "healthy"}}}, "runs.armed", "something else"),
         (
@@ -191,17 +193,19 @@ def test_steps_use_what_there_is(steps: list[dict[str, Any]], field: str, messag
         ({"control": "Something else."}, "control", "no step has `only: control`"),
     ],
 )
-def test_the_head_names_what_there_is(head: dict[str, Any], field: str, message: str) -> None:
-    complaints = problems([{"advance": "1s"}], **head)
-    assert f": {field}: " in complaints
-    assert message in complaints
+def test_the_head_names_what_there_is(head: dict[str, Any], field_name: str, message: str) -> None:
+    complaints_text = problems([{"advance": "1s"}], **head)
+    assert f": {field_name}: " in complaints_text
+    assert message in complaints_text
 
 
 def test_a_member_names_topics_and_partitions_that_there_are() -> None:
     actors = {"a": {"plays": "member", "group": "g"}}
-    complaints = problems([call("subscribe", "a", topics=["q"], assigned=["in-3"])], actors=actors)
-    assert "steps.0.call.topics.0: no topic 'q'" in complaints
-    assert "steps.0.call.assigned: topic in has the partitions 0 to 0" in complaints
+    complaints_text = problems(
+        [call("subscribe", "a", topics=["q"], assigned=["in-3"])], actors=actors
+    )
+    assert "steps.0.call.topics.0: no topic 'q'" in complaints_text
+    assert "steps.0.call.assigned: topic in has the partitions 0 to 0" in complaints_text
     assert "subscribe needs topics" in problems([call("subscribe", "a")], actors=actors)
 
 
@@ -222,19 +226,21 @@ def test_a_value_may_stand_twice_where_it_is_one_record_or_one_telling_has_it_on
 
 
 def test_an_application_sends_no_tombstones() -> None:
-    complaints = problems(
+    complaints_text = problems(
         [call("send", "a", partition="t-0", value=None)], actors={"a": {"plays": "application"}}
     )
-    assert "steps.0.call.value: a tombstone is sent by a wire actor or a bystander" in complaints
+    assert (
+        "steps.0.call.value: a tombstone is sent by a wire actor or a bystander" in complaints_text
+    )
 
 
 def test_a_generation_is_named_before_it_is_used() -> None:
     actors = {"P": {"plays": "wire"}, "a": {"plays": "member", "group": "g"}}
     commit = call("commit-offsets", member="a", generation="old")
     poll = call("poll", "a", generation=3)
-    complaints = problems([commit, poll], actors=actors)
-    assert "steps.0.call.generation: no step before names 'old'" in complaints
-    assert "steps.1.call.generation: expected a name for the generation" in complaints
+    complaints_text = problems([commit, poll], actors=actors)
+    assert "steps.0.call.generation: no step before names 'old'" in complaints_text
+    assert "steps.1.call.generation: expected a name for the generation" in complaints_text
 
 
 GHOST = [
@@ -316,7 +322,7 @@ def test_a_batch_is_one_observation_per_record() -> None:
     recorder.note_write("P", "T1", batch, CallResult(offset=9))
     recorder.note_write("P", None, batch, CallResult(error="CONNECTION_LOST"))
     first_write, second_write, third_write, _ = [
-        write for _, write in recorder.history.all_of(Wrote)
+        observed_write for _, observed_write in recorder.history.all_of(Wrote)
     ]
     named_writes = (first_write, second_write)
     assert [(write.value, write.offset, write.sequence) for write in named_writes] == [
@@ -389,30 +395,32 @@ async def test_one_hangs_and_two_look_like_it() -> None:
             admin = Admin(client)
             answers = await admin.list_transactions()
             listed_descriptions = [
-                description for answer in answers.values() for description in _answer_found(answer)
+                transaction_listing
+                for answer in answers.values()
+                for transaction_listing in _answer_found(answer)
             ]
             states = {
-                description.transactional_id: str(description.state)
-                for description in listed_descriptions
+                transaction_listing.transactional_id: str(transaction_listing.state)
+                for transaction_listing in listed_descriptions
             }
             assert states == {"billing": "Empty", "report": "Ongoing", "shop": "PrepareCommit"}
-            orders = TopicPartition("orders", 0)
-            producers = (await admin.describe_producers([orders]))[orders]
-            (late_answer,) = _answer_found(producers)
-            assert late_answer.txn_start_offset == 0
+            orders_partition = TopicPartition("orders", 0)
+            producers = (await admin.describe_producers([orders_partition]))[orders_partition]
+            (late_state,) = _answer_found(producers)
+            assert late_state.txn_start_offset == 0
 
 
 def test_what_takes_long_can_be_ended_as_its_readers_are_advised() -> None:
     """This holds also if one broker coordinates and leads everything."""
 
-    async def main(kafka: VirtualCluster) -> None:
+    async def main(cluster: VirtualCluster) -> None:
         topic_partitions = [TopicPartition("orders", 1), TopicPartition("payments", 0)]
-        for topic_partition in (*topic_partitions, kafka.home("report"), kafka.home("shop")):
-            if kafka.leader(topic_partition) != B1:
-                kafka.sim.move_leader(topic_partition, B1)
-        await make(kafka.sim)
-        await kafka.wait_until_struck(MARKER_RULE)
-        async with Cluster(kafka.sim.bootstrap) as client:
+        for topic_partition in (*topic_partitions, cluster.home("report"), cluster.home("shop")):
+            if cluster.leader(topic_partition) != B1:
+                cluster.sim.move_leader(topic_partition, B1)
+        await make(cluster.sim)
+        await cluster.wait_until_struck(MARKER_RULE)
+        async with Cluster(cluster.sim.bootstrap) as client:
             await Admin(client).force_terminate_transaction("report")
             answer = (await Admin(client).describe_transactions(["report"]))["report"]
             assert str(_answer_found(answer).state) == "Empty"

@@ -57,7 +57,7 @@ def test_the_scenarios_that_come_along_are_in_order(scenario: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old_text", "new_text", "field", "message"),
+    ("old_text", "new_text", "field_name", "message"),
     [
         ("title: A", "titel: A", "titel", "did you mean title?"),
         (
@@ -70,7 +70,7 @@ def test_the_scenarios_that_come_along_are_in_order(scenario: Any) -> None:
     ],
 )
 def test_a_wrong_file_is_refused_with_file_line_and_field(
-    old_text: str, new_text: str, field: str, message: str
+    old_text: str, new_text: str, field_name: str, message: str
 ) -> None:
     assert old_text in TEXT
     line = next(number for number, line in enumerate(TEXT.splitlines(), 1) if old_text in line)
@@ -78,7 +78,7 @@ def test_a_wrong_file_is_refused_with_file_line_and_field(
     complaints_of_line = [
         complaint
         for complaint in complaints
-        if complaint.startswith(f"story.yaml:{line}: {field}: ")
+        if complaint.startswith(f"story.yaml:{line}: {field_name}: ")
     ]
     assert any(message in complaint for complaint in complaints_of_line), complaints
 
@@ -138,8 +138,11 @@ def test_fields_are_taken_in_both_spellings_and_told_with_their_line() -> None:
         .replace("transactional_id: app}", "transactional-id: app}")
     )
     assert text_in_other_spelling != TEXT
-    scenario_read, other_read = read("story.yaml", TEXT), read("story.yaml", text_in_other_spelling)
-    assert other_read == scenario_read
+    read_scenario, other_scenario = (
+        read("story.yaml", TEXT),
+        read("story.yaml", text_in_other_spelling),
+    )
+    assert other_scenario == read_scenario
     slow_rule = "{id: a, point: client.request, client-id: x, action: {do: delay, delay-ms: 5}}"
     assert "steps:\n" in TEXT
     scenario = read("story.yaml", TEXT.replace("steps:\n", f"steps:\n  - arm: {slow_rule}\n", 1))
@@ -162,10 +165,10 @@ def test_fields_are_taken_in_both_spellings_and_told_with_their_line() -> None:
 def test_yaml_that_means_more_than_it_says_is_refused_at_once(bomb_name: str) -> None:
     text, message = BOMBS[bomb_name]
     began = time.process_time()
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         read("f", text)
     assert time.process_time() - began < 10
-    assert str(refusal.value).startswith(message)
+    assert str(error_info.value).startswith(message)
 
 
 def test_a_text_that_libyaml_can_t_take_is_refused_in_words() -> None:
@@ -175,9 +178,9 @@ def test_a_text_that_libyaml_can_t_take_is_refused_in_words() -> None:
 
 @pytest.mark.slow
 def test_every_scenario_that_comes_along_is_found_by_name_and_by_each_alias() -> None:
-    scenarios = catalog.scenarios()
-    assert scenarios
-    for path, scenario in scenarios.items():
+    scenario_by_path = catalog.scenarios()
+    assert scenario_by_path
+    for path, scenario in scenario_by_path.items():
         assert path.stem == scenario.name
         for name in (scenario.name, *scenario.aliases, scenario.name.upper()):
             assert catalog.find(name) == (path, scenario)
@@ -202,12 +205,12 @@ def test_a_name_has_only_the_files_read_that_mention_it(monkeypatch: pytest.Monk
 def test_a_wheel_carries_them_beside_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = tmp_path / "txnsim_lab"
-    (package / "scenarios").mkdir(parents=True)
-    monkeypatch.setattr(txnsim_lab, "__file__", str(package / "__init__.py"))
-    assert catalog.directory() == package / "scenarios"
+    package_folder = tmp_path / "txnsim_lab"
+    (package_folder / "scenarios").mkdir(parents=True)
+    monkeypatch.setattr(txnsim_lab, "__file__", str(package_folder / "__init__.py"))
+    assert catalog.directory() == package_folder / "scenarios"
     assert catalog.scenarios() == {}
-    (package / "scenarios").rmdir()
+    (package_folder / "scenarios").rmdir()
     with pytest.raises(ConfigError, match="the installation is incomplete"):
         catalog.directory()
 
@@ -219,12 +222,12 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 
 
 def test_a_file_that_cant_be_read_is_named(tmp_path: Path) -> None:
-    missing, binary = tmp_path / "missing.yaml", tmp_path / "binary.yml"
-    binary.write_bytes(b"name: \xff")
+    missing_path, binary_file = tmp_path / "missing.yaml", tmp_path / "binary.yml"
+    binary_file.write_bytes(b"name: \xff")
     with pytest.raises(ConfigError, match=r"missing\.yaml: can't be read: No such file"):
-        catalog.find(str(missing))
+        catalog.find(str(missing_path))
     with pytest.raises(ConfigError, match=r"binary\.yml: not UTF-8 at byte 6"):
-        catalog.find(str(binary))
+        catalog.find(str(binary_file))
 
 
 def test_a_file_is_read_again_only_when_it_has_changed(
@@ -234,8 +237,8 @@ def test_a_file_is_read_again_only_when_it_has_changed(
     monkeypatch.setattr(catalog, "directory", lambda: tmp_path)
     file = tmp_path / "late-produce-after-abort.yaml"
     file.write_text(source, "utf-8")
-    scenario_found = catalog.find("late-produce-after-abort")[1]
-    assert catalog.find("z01")[1] is scenario_found
+    found_scenario = catalog.find("late-produce-after-abort")[1]
+    assert catalog.find("z01")[1] is found_scenario
     file.write_text(source.replace("title: A produce", "title: One produce"), "utf-8")
     os.utime(file, ns=(1, 1))
     assert catalog.find("z01")[1].title.startswith("One produce")
@@ -435,8 +438,8 @@ def test_leaders_are_where_the_story_wants_them() -> None:
     wanted_topic = new_topic("t", topic, broker_count=3)
     assert wanted_topic.assignments[1] == (1, (2, 3, 1))
     assert wanted_topic.configs == {"a": "true", "b": "3"}
-    placed = Topic.model_validate({"partitions": 1, "leaders": [3], "replication-factor": 2})
-    assert new_topic("t", placed, broker_count=3).assignments == ((0, (3, 1)),)
+    placed_topic = Topic.model_validate({"partitions": 1, "leaders": [3], "replication-factor": 2})
+    assert new_topic("t", placed_topic, broker_count=3).assignments == ((0, (3, 1)),)
     assert len(new_topic("t", topic, broker_count=1).assignments[0][1]) == 1
 
 
@@ -458,8 +461,12 @@ def test_leaders_are_where_the_story_wants_them() -> None:
 def test_what_goes_wrong_for_a_client_is_an_answer(
     error: ClientError, name: str, outcome: str
 ) -> None:
-    answer = failure(error)
-    assert (answer.error, answer.outcome, answer.because) == (name, outcome, str(error))
+    call_result = failure(error)
+    assert (call_result.error, call_result.outcome, call_result.because) == (
+        name,
+        outcome,
+        str(error),
+    )
 
 
 def row(error: int, offset: int = 0) -> SimpleNamespace:
@@ -487,20 +494,25 @@ def test_an_answer_tells_its_first_telling_error_and_its_first_offset() -> None:
 
 
 def test_what_was_done_to_a_run_becomes_steps_where_it_was_done() -> None:
-    hang, end = find("z01")[1], Input(before=12, step={"advance": "5m"})
+    hang_scenario, end_input = find("z01")[1], Input(before=12, step={"advance": "5m"})
     read_early = {"who": "reader", "do": "read", "partition": "payments-0", "reads": []}
-    look = Input(before=1, step={"call": read_early})
+    look_input = Input(before=1, step={"call": read_early})
     text = story_with_inputs(
-        hang, "V-", "armed", [end, look], story_name="mine", verdict="stuck-last-stable-offset"
+        hang_scenario,
+        "V-",
+        "armed",
+        [end_input, look_input],
+        story_name="mine",
+        verdict="stuck-last-stable-offset",
     )
-    scenario_read = read("mine.yaml", text)
-    assert scenario_read.steps[1].call is not None
-    assert scenario_read.steps[1].call.who == "reader"
-    assert scenario_read.steps[-1].advance == 300_000
-    assert len(scenario_read.steps) == 15
-    for take in ("armed", "disarmed"):
+    read_scenario = read("mine.yaml", text)
+    assert read_scenario.steps[1].call is not None
+    assert read_scenario.steps[1].call.who == "reader"
+    assert read_scenario.steps[-1].advance == 300_000
+    assert len(read_scenario.steps) == 15
+    for take_name in ("armed", "disarmed"):
         assert run_in_virtual_time(
-            ScenarioRun(scenario=scenario_read, run="V-", take=take)
+            ScenarioRun(scenario=read_scenario, run="V-", take=take_name)
         ).as_declared
 
 
@@ -562,9 +574,9 @@ MISTAKES = {
 
 
 def mistakes_in(text: str) -> list[str]:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         read("bad.yaml", text)
-    return str(refusal.value).splitlines()
+    return str(error_info.value).splitlines()
 
 
 def test_the_story_of_the_mistakes_has_none() -> None:
@@ -621,8 +633,10 @@ def test_a_failure_names_the_first_answer_of_a_call_in_the_background() -> None:
 
 
 def test_the_page_has_every_kind_of_actor() -> None:
-    page = (Path(txnsim_lab.__file__).parents[2] / "docs/writing-scenarios.md").read_text("utf-8")
-    table = page[page.index("| `plays` | What it is") :].partition("\n\n")[0]
+    page_text = (Path(txnsim_lab.__file__).parents[2] / "docs/writing-scenarios.md").read_text(
+        "utf-8"
+    )
+    table = page_text[page_text.index("| `plays` | What it is") :].partition("\n\n")[0]
     kinds = {line.split("`")[1] for line in table.splitlines()[2:]}
     assert kinds == set(get_args(Actor.model_fields["plays"].annotation))
 

@@ -95,10 +95,10 @@ def test_what_is_held_goes_on_when_it_is_released_and_is_awaited() -> None:
         {"await": {"call": "r1", "offset": 0}},
         call("commit"),
     ]
-    armed, disarmed_result = play_steps(steps), play_steps(steps, take="disarmed")
-    assert armed.as_declared
+    armed_result, disarmed_result = play_steps(steps), play_steps(steps, take_name="disarmed")
+    assert armed_result.as_declared
     assert disarmed_result.as_declared
-    assert "hold Produce of P" in sentences(armed)
+    assert "hold Produce of P" in sentences(armed_result)
     assert "hold" not in sentences(disarmed_result)
 
 
@@ -294,17 +294,17 @@ def test_an_offset_is_expected_likewise() -> None:
 @pytest.mark.slow
 def test_transactions_follow_one_another() -> None:
     steps = [call("init-producer-id"), *transaction("r1"), *transaction("r2", end="abort")]
-    for run in ("V-", "V+", "TV2", "TV2+"):
-        result = play_steps(steps, run_name=run)
-        assert result.as_declared, (run, result.verdict)
+    for run_name in ("V-", "V+", "TV2", "TV2+"):
+        result = play_steps(steps, run_name=run_name)
+        assert result.as_declared, (run_name, result.verdict)
 
 
 def test_what_runs_expect_does_not_hold_for_a_control() -> None:
-    control = RunSelection(run="V-", mode="V-", take="control")
-    assert expected_error({"V-": "A"}, control) == "NONE"
-    assert expected_error({"V-": "A", "control": "B"}, control) == "B"
-    assert expected_offset({"V-": 1}, control) is None
-    assert expected_offset({"control": 2}, control) == 2
+    control_selection = RunSelection(run="V-", mode="V-", take="control")
+    assert expected_error({"V-": "A"}, control_selection) == "NONE"
+    assert expected_error({"V-": "A", "control": "B"}, control_selection) == "B"
+    assert expected_offset({"V-": 1}, control_selection) is None
+    assert expected_offset({"control": 2}, control_selection) == 2
 
 
 def test_what_is_done_to_the_cluster_at_once_is_done_before_the_next_step() -> None:
@@ -478,9 +478,9 @@ def test_a_flush_that_does_not_return_is_expected_to_have_no_answer() -> None:
 def test_an_expectation_is_of_a_partition_a_group_or_a_call(
     expectation: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as error_info:
         small([{"expect": expectation}])
-    assert message in str(refusal.value)
+    assert message in str(error_info.value)
 
 
 # ``cluster_steps``
@@ -646,13 +646,13 @@ def test_an_id_begins_near_the_end_of_its_epochs() -> None:
     assert failure(refused_result) == (
         "INVALID_TXN_STATE: app is in Ongoing: only an idle id can be aged"
     )
-    past = play_steps(
+    past_result = play_steps(
         [
             cluster_step("age", transactional_id="app", epoch=9),
             cluster_step("age", transactional_id="app", epoch=9),
         ]
     )
-    assert failure(past) == "INVALID_PRODUCER_EPOCH: app is at epoch 9 already"
+    assert failure(past_result) == "INVALID_PRODUCER_EPOCH: app is at epoch 9 already"
 
 
 def test_internal_topics_are_configured_and_reassigned_once_they_are_there() -> None:
@@ -704,10 +704,10 @@ def test_what_is_none_is_refused(read: Any, value: Any, message: str) -> None:
 
 
 def test_a_situation_is_named_by_its_run_first_and_a_disarmed_one_by_that() -> None:
-    armed = RunSelection(run="V-/before", mode="V-", take="armed")
-    assert armed.words == ("V-/before", "V-", "armed", "step-by-step")
-    control = RunSelection(run="V-", mode="V-", take="control", program=True)
-    assert control.words == ("control", "V-", "V-", "program")
+    armed_selection = RunSelection(run="V-/before", mode="V-", take="armed")
+    assert armed_selection.words == ("V-/before", "V-", "armed", "step-by-step")
+    control_selection = RunSelection(run="V-", mode="V-", take="control", program=True)
+    assert control_selection.words == ("control", "V-", "V-", "program")
 
 
 def step(**step_fields: object) -> Step:

@@ -412,19 +412,19 @@ def test_twice_as_many_positions_take_twice_as_many_steps(move_kind: str, judge:
 
 
 def raise_the_watermark_of_a_follower(cluster: VirtualCluster) -> None:
-    follower = next(
+    follower_broker = next(
         broker for broker in cluster.sim.brokers.values() if ORDERS_0 not in broker.replicas.led
     )
-    follower.replicas.hosted[ORDERS_0].high_watermark += 9
+    follower_broker.replicas.hosted[ORDERS_0].high_watermark += 9
 
 
 def show_a_transaction_before_its_marker_is_replicated(cluster: VirtualCluster) -> None:
     """A bug: the log forgets the marker at 3 before it is replicated."""
     lower_the_watermark(cluster)
-    follower = next(
+    follower_broker = next(
         broker for broker in cluster.sim.brokers.values() if ORDERS_0 not in broker.replicas.led
     )
-    follower.replicas.hosted[ORDERS_0].truncate_to(3, now_ms=0)
+    follower_broker.replicas.hosted[ORDERS_0].truncate_to(3, now_ms=0)
 
 
 def show_a_transaction_where_a_follower_has_another_record(cluster: VirtualCluster) -> None:
@@ -480,9 +480,9 @@ def test_harm_is_found_once_and_nothing_before(
         assert MomentChecks(cluster.sim).look() == []
         image = cluster.sim.metadata.image
         harm(cluster)
-        look = MomentChecks(cluster.sim)
-        assert [kind_found for kind_found, _ in look.look()] == [kind]
-        assert look.look() == []
+        moment_checks = MomentChecks(cluster.sim)
+        assert [kind_found for kind_found, _ in moment_checks.look()] == [kind]
+        assert moment_checks.look() == []
         look_at(image, cluster)
 
     run_cluster(main)
@@ -495,10 +495,10 @@ def test_a_marker_is_replicated_when_all_in_sync_have_it_whatever_the_watermark(
         await use(cluster)
         lower_the_watermark(cluster)
         assert MomentChecks(cluster.sim).look() == []
-        follower = next(
+        follower_id = next(
             broker_id for broker_id in cluster.sim.brokers if broker_id != cluster.leader(ORDERS_0)
         )
-        await cluster.sim.kill_broker(follower)
+        await cluster.sim.kill_broker(follower_id)
         # It is in sync until its session ends. Its log can not be seen.
         assert [fault_kind for fault_kind, _ in MomentChecks(cluster.sim).look()] == [
             moments.STABLE_OFFSET_KIND
@@ -508,14 +508,19 @@ def test_a_marker_is_replicated_when_all_in_sync_have_it_whatever_the_watermark(
 
 
 @pytest.mark.parametrize(
-    ("offset", "lag", "is_early"), [(3, 1, True), (3, 0, False), (2, 1, False), (-1, 1, False)]
+    ("offset", "offset_lag", "is_early"),
+    [(3, 1, True), (3, 0, False), (2, 1, False), (-1, 1, False)],
 )
-def test_a_position_is_told_when_it_is_replicated(offset: int, lag: int, is_early: bool) -> None:
+def test_a_position_is_told_when_it_is_replicated(
+    offset: int, offset_lag: int, is_early: bool
+) -> None:
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)
         topic = cluster.sim.metadata.image.topics[CONSUMER_OFFSETS_TOPIC]
-        home = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for("g", len(topic.partitions)))
-        leader(cluster, home).replicas.led[home].high_watermark -= lag
+        home_partition = TopicPartition(
+            CONSUMER_OFFSETS_TOPIC, partition_for("g", len(topic.partitions))
+        )
+        leader(cluster, home_partition).replicas.led[home_partition].high_watermark -= offset_lag
         position = Position(topic=ORDERS_0.topic, partition=ORDERS_0.partition, offset=offset)
         read = PositionsRead(at_ms=1, who="monitor", group="g", positions=(position,))
         kinds_found = [

@@ -47,8 +47,8 @@ def test_where_nothing_heals_there_is_no_name() -> None:
     world_with_switch = msgspec.structs.replace(
         plan.world, rules={"leaderless_partitions_keep_markers": True}
     )
-    healthy = msgspec.structs.replace(plan, world=world_with_switch)
-    assert causes_of(msgspec.structs.replace(healthy, workload=f"{__name__}:fails")) == ()
+    healthy_plan = msgspec.structs.replace(plan, world=world_with_switch)
+    assert causes_of(msgspec.structs.replace(healthy_plan, workload=f"{__name__}:fails")) == ()
 
 
 async def fails(_guest: object) -> None:
@@ -412,17 +412,17 @@ def done_in(plan: Plan) -> list[str]:
 
 @pytest.mark.costly
 def test_what_a_finding_does_not_need_is_left_out() -> None:
-    shrunk_result = shrink(leaderless_plan(), KINDS, switch=SHRINKING_SWITCH)
-    assert set(shrunk_result.run.kinds) <= set(KINDS)
-    assert done_in(shrunk_result.plan) == ["init-producer-id", "produce", "commit", "kill"]
-    assert shrunk_result.plan.world.settings == {}
-    assert [*shrunk_result.plan.world.topics] == ["t"]
+    shrunk_plan = shrink(leaderless_plan(), KINDS, switch=SHRINKING_SWITCH)
+    assert set(shrunk_plan.run.kinds) <= set(KINDS)
+    assert done_in(shrunk_plan.plan) == ["init-producer-id", "produce", "commit", "kill"]
+    assert shrunk_plan.plan.world.settings == {}
+    assert [*shrunk_plan.plan.world.topics] == ["t"]
 
 
 def test_it_stops_after_so_many_tries() -> None:
-    shrunk_result = shrink(leaderless_plan(), KINDS, tries_max=1)
-    assert shrunk_result.try_count == 1
-    assert shrunk_result.plan.size >= 9
+    shrunk_plan = shrink(leaderless_plan(), KINDS, tries_max=1)
+    assert shrunk_plan.try_count == 1
+    assert shrunk_plan.plan.size >= 9
 
 
 def test_a_healthy_run_can_t_be_shrunk() -> None:

@@ -308,9 +308,9 @@ def field_texts(said_value: Any) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.costly
 def test_a_tenth_of_the_seeds_has_him_and_he_asks_for_most_apis() -> None:
-    curious = list(plans_of_curiosity())
-    assert 20 < len(curious) < 60
-    apis = Counter(question["api"] for plan in curious for question in questions(plan))
+    curious_plans = list(plans_of_curiosity())
+    assert 20 < len(curious_plans) < 60
+    apis = Counter(question["api"] for plan in curious_plans for question in questions(plan))
     assert len(apis) > 40
     assert apis.keys().isdisjoint(("UnregisterBroker", "UpdateFeatures", "SaslAuthenticate"))
 
@@ -442,7 +442,9 @@ def test_pairs_are_of_what_is_asked_for_and_what_that_may_meet() -> None:
     plan = Plan(seed=1, world=World(mode="TV2+"), tracks=(track,), features=("kill",))
     met_acts = {"TV2+", "kill", "cluster kill", "arm client.response drop"}
     acts_of_plan = {"begin", "ask ListGroups", "observe"}
-    assert pairs_of(plan) == {(act, met_act) for act in acts_of_plan for met_act in met_acts}
+    assert pairs_of(plan) == {
+        (act_name, met_act) for act_name in acts_of_plan for met_act in met_acts
+    }
 
 
 # Two hundred runs drawn from seeds: whatever they find has a name. A finding without one is a bug:

@@ -38,9 +38,9 @@ from txnsim_lab.simulation.play import PlayedRun, play
 SEEDS = range(400)
 
 
-def having(feature: str, wanted_plan: SimulationOptions = SimulationOptions()) -> Iterator[Plan]:  # noqa: B008 - frozen
+def having(feature: str, wanted_options: SimulationOptions = SimulationOptions()) -> Iterator[Plan]:  # noqa: B008 - frozen
     return (
-        plan for plan in (draw(seed, wanted_plan) for seed in SEEDS) if feature in plan.features
+        plan for plan in (draw(seed, wanted_options) for seed in SEEDS) if feature in plan.features
     )
 
 
@@ -108,9 +108,9 @@ def test_an_id_of_one_user_is_old_before_its_first_transaction() -> None:
     aged_track_count = 0
     for plan in having("long-lived-ids"):
         for track in plan.tracks:
-            aged = [act for act in track.acts if act.habit == "long-lived-ids"]
-            if aged:
-                assert track.acts[0] is aged[0]
+            aged_acts = [act for act in track.acts if act.habit == "long-lived-ids"]
+            if aged_acts:
+                assert track.acts[0] is aged_acts[0]
                 aged_track_count += 1
     assert aged_track_count > 5
     plan = next(plan for plan in having("long-lived-ids") if acts_of_habit(plan, "long-lived-ids"))
@@ -133,9 +133,9 @@ def test_short_expirations_are_settings_and_can_be_left_out() -> None:
     ]
     assert len(plans) > 5
     for plan in plans:
-        careful = without_habit(plan, SHORT_EXPIRATIONS_FEATURE)
-        assert not careful.world.settings.keys() & {*EXPIRATION_SETTINGS}
-        assert careful.tracks == plan.tracks
+        careful_plan = without_habit(plan, SHORT_EXPIRATIONS_FEATURE)
+        assert not careful_plan.world.settings.keys() & {*EXPIRATION_SETTINGS}
+        assert careful_plan.tracks == plan.tracks
 
 
 @pytest.mark.costly
@@ -169,11 +169,11 @@ def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
 @pytest.mark.costly
 def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> None:
     errors: set[str] = set()
-    joined = [
+    joined_plans = [
         plan for plan in having(JOINT_PRODUCE_FEATURE) if acts_of_habit(plan, JOINT_PRODUCE_FEATURE)
     ]
-    assert len(joined) > len(SEEDS) / 25
-    for plan in joined:
+    assert len(joined_plans) > len(SEEDS) / 25
+    for plan in joined_plans:
         values: list[str] = []
         for act in acts_of_habit(plan, JOINT_PRODUCE_FEATURE):
             call = act.step["call"]
@@ -186,7 +186,7 @@ def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> Non
             assert len(leaders) == 1
             values += [call["value"], *call["beside"].values()]
         assert len({*values}) == len(values)
-    for plan in joined[:6]:
+    for plan in joined_plans[:6]:
         errors |= {*answers(play(plan), JOINT_PRODUCE_FEATURE, plan)}
     assert "NONE" in errors
 
@@ -307,9 +307,9 @@ def test_partitions_of_an_open_transaction_are_looked_after_those_of_kafka_as_we
     actions_and_topics: set[tuple[str, str]] = set()
     for plan in having(AMID_TRANSACTIONS_FEATURE):
         for track in plan.tracks:
-            for act_before, act in zip(track.acts, track.acts[1:], strict=False):
+            for earlier_act, act in zip(track.acts, track.acts[1:], strict=False):
                 if act.habit == AMID_TRANSACTIONS_FEATURE:
-                    assert act.unit == act_before.unit
+                    assert act.unit == earlier_act.unit
                     request = act.step.get("cluster") or act.step["call"]
                     actions_and_topics.add(
                         (request["do"], request["partition"].partition("@")[0].partition("-")[0])
@@ -353,10 +353,10 @@ def test_members_go_before_their_positions_are_decided_and_come_back() -> None:
 
 
 def test_a_workload_without_clients_has_faults_too() -> None:
-    wanted_plan = SimulationOptions(workload="some.module:shop")
+    wanted_options = SimulationOptions(workload="some.module:shop")
     plans = [
         plan
-        for plan in (draw(seed, wanted_plan) for seed in SEEDS)
+        for plan in (draw(seed, wanted_options) for seed in SEEDS)
         if AMID_FAULTS_FEATURE in plan.features
     ]
     assert len(plans) > 10

@@ -56,8 +56,8 @@ def leader(cluster: VirtualCluster, topic_partition: TopicPartition = ORDERS_0):
 
 
 def forget_a_transaction(cluster: VirtualCluster) -> None:
-    home = cluster.home("tx")
-    for owned_partition in leader(cluster, home).coordinator._ownership:
+    home_partition = cluster.home("tx")
+    for owned_partition in leader(cluster, home_partition).coordinator._ownership:
         entries = owned_partition.entries
         entries.update(
             {
@@ -111,12 +111,12 @@ def take_a_marker_of_an_old_coordinator(cluster: VirtualCluster) -> None:
 
 
 def lose_a_record(cluster: VirtualCluster) -> None:
-    follower = next(
+    follower_broker = next(
         broker
         for broker in cluster.sim.brokers.values()
         if ORDERS_0 in broker.replicas.hosted and ORDERS_0 not in broker.replicas.led
     )
-    log = follower.replicas.hosted[ORDERS_0]
+    log = follower_broker.replicas.hosted[ORDERS_0]
     segment = log.local.segments.active
     batch = bytearray(segment._batches[0])
     batch[-1] ^= 1
@@ -124,11 +124,13 @@ def lose_a_record(cluster: VirtualCluster) -> None:
 
 
 def coordinate_what_another_leads(cluster: VirtualCluster) -> None:
-    home = cluster.home("tx")
+    home_partition = cluster.home("tx")
     other_broker = next(
-        broker for broker in cluster.sim.brokers.values() if home not in broker.replicas.led
+        broker
+        for broker in cluster.sim.brokers.values()
+        if home_partition not in broker.replicas.led
     )
-    (owned_partition, *_) = leader(cluster, home).coordinator._ownership
+    (owned_partition, *_) = leader(cluster, home_partition).coordinator._ownership
     other_broker.coordinator._ownership.owned[owned_partition.partition] = owned_partition
 
 
@@ -194,10 +196,13 @@ async def refuse_the_first_record(cluster: VirtualCluster, transactional_id: str
     )
     assert isinstance(answer, Rejection)
     cluster.injector.disarm_all()
-    entry: TxnMetadata | None = coordinator.entry(name)
-    assert entry is not None
-    assert (entry.state, entry.producer_epoch) == (TransactionState.EMPTY, NO_PRODUCER_EPOCH)
-    return entry
+    txn_metadata: TxnMetadata | None = coordinator.entry(name)
+    assert txn_metadata is not None
+    assert (txn_metadata.state, txn_metadata.producer_epoch) == (
+        TransactionState.EMPTY,
+        NO_PRODUCER_EPOCH,
+    )
+    return txn_metadata
 
 
 def test_an_id_whose_first_record_was_refused_has_none_in_the_log() -> None:
@@ -225,17 +230,17 @@ def test_an_id_that_was_granted_or_is_in_the_log_is_compared(
 ) -> None:
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)
-        entry = await refuse_the_first_record(cluster, "new")
-        home = cluster.home(transactional_id)
+        txn_metadata = await refuse_the_first_record(cluster, "new")
+        home_partition = cluster.home(transactional_id)
         (other_owned,) = (
             owned_partition
-            for owned_partition in leader(cluster, home).coordinator.owned_partitions()
-            if owned_partition.partition == home.partition
+            for owned_partition in leader(cluster, home_partition).coordinator.owned_partitions()
+            if owned_partition.partition == home_partition.partition
         )
-        changed_entry = replace(
-            entry, transactional_id=TransactionalId(transactional_id), **changes
+        changed_metadata = replace(
+            txn_metadata, transactional_id=TransactionalId(transactional_id), **changes
         )
-        other_owned.entries[changed_entry.transactional_id] = changed_entry
+        other_owned.entries[changed_metadata.transactional_id] = changed_metadata
         assert [fault_kind for fault_kind, _ in violations(cluster.sim)] == [FORGETFUL_COORDINATOR]
 
     run_cluster(main)

@@ -53,20 +53,22 @@ def cluster(*member_ids: str, generation: int = 2) -> Any:
 
 def cluster_of(*groups: Any, may_commit_behind: bool = True) -> Any:
     """A cluster with a broker for each release; the last broker has the newest release."""
-    missing = Rejection(error=16, reason="")  # type: ignore[arg-type] # any error
-    release = SimpleNamespace(
+    missing_rejection = Rejection(error=16, reason="")  # type: ignore[arg-type] # any error
+    release_stub = SimpleNamespace(
         rules=replace(LATEST_RULES, members_behind_may_commit=may_commit_behind)
     )
 
     def broker(epoch: int, group: Any) -> Any:
-        shard = SimpleNamespace(
-            find=lambda name: group if name == "g" else missing, coordinator_epoch=epoch
+        shard_stub = SimpleNamespace(
+            find=lambda name: group if name == "g" else missing_rejection, coordinator_epoch=epoch
         )
-        return SimpleNamespace(groups=SimpleNamespace(shards=lambda: (shard,)), release=release)
+        return SimpleNamespace(
+            groups=SimpleNamespace(shards=lambda: (shard_stub,)), release=release_stub
+        )
 
     brokers = {epoch: broker(epoch, group) for epoch, group in enumerate(groups)}
-    image = SimpleNamespace(topics={"t": SimpleNamespace(topic_id="id of t")})
-    return SimpleNamespace(brokers=brokers, metadata=SimpleNamespace(image=image))
+    image_stub = SimpleNamespace(topics={"t": SimpleNamespace(topic_id="id of t")})
+    return SimpleNamespace(brokers=brokers, metadata=SimpleNamespace(image=image_stub))
 
 
 def why_old(members: Any, cluster: Any, call: Call | None) -> str:
@@ -163,18 +165,18 @@ def test_before_members_behind_may_commit_none_may() -> None:
 def test_the_newest_coordinator_counts() -> None:
     asked_call = Call.model_validate({"who": "m", "do": "commit-offsets"})
     members = around(m=member("m", T0))
-    empty = ConsumerGroup("g")
-    assert not why_old(members, cluster_of(empty, consumer_group()), asked_call)
-    assert why_old(members, cluster_of(consumer_group(), empty), asked_call)
+    empty_group = ConsumerGroup("g")
+    assert not why_old(members, cluster_of(empty_group, consumer_group()), asked_call)
+    assert why_old(members, cluster_of(consumer_group(), empty_group), asked_call)
 
 
 @pytest.mark.parametrize(
-    ("instance", "holder", "is_replaced"),
+    ("instance_id", "holder", "is_replaced"),
     [("i", "n", True), ("i", "m", False), ("other", "n", False), (None, "n", False)],
 )
-def test_who_was_replaced(instance: str | None, holder: str, is_replaced: bool) -> None:
+def test_who_was_replaced(instance_id: str | None, holder: str, is_replaced: bool) -> None:
     group_member = member("m", T0)
-    group_member.metadata = GroupMetadata(generation=2, member_id="m", instance_id=instance)
+    group_member.metadata = GroupMetadata(generation=2, member_id="m", instance_id=instance_id)
     group = ClassicGroup("g", now_ms=0)
     group.static_members["i"] = holder
     asked_call = Call.model_validate({"who": "m", "do": "commit-offsets"})

@@ -12,11 +12,11 @@ from txnsim_lab.simulation.play import CoverageCell, play
 
 
 def test_a_plan_goes_the_same_way_each_time_traced_or_not() -> None:
-    first_play, second_play = play(draw(3)), play(draw(3), trace_level=TraceLevel.BRIEF)
-    assert first_play.digest == second_play.digest
-    assert first_play.acts == second_play.acts
-    assert first_play.trace == b""
-    assert second_play.trace
+    first_run, second_run = play(draw(3)), play(draw(3), trace_level=TraceLevel.BRIEF)
+    assert first_run.digest == second_run.digest
+    assert first_run.acts == second_run.acts
+    assert first_run.trace == b""
+    assert second_run.trace
 
 
 def test_a_commit_without_a_leader_is_found_as_4_3_and_not_as_4_2() -> None:
@@ -26,10 +26,10 @@ def test_a_commit_without_a_leader_is_found_as_4_3_and_not_as_4_2() -> None:
 
 def test_what_was_done_and_answered_is_told() -> None:
     played_run = play(leaderless_plan())
-    commits = [act for act in played_run.acts if act.step.get("call", {}).get("do") == "commit"]
-    assert [commit.error for commit in commits] == ["NONE", "NONE"]
-    assert commits[0].leaders["t-0"] == 0  # nobody leads it
-    assert commits[0].states == {"p": "Ongoing"}
+    commit_acts = [act for act in played_run.acts if act.step.get("call", {}).get("do") == "commit"]
+    assert [commit_act.error for commit_act in commit_acts] == ["NONE", "NONE"]
+    assert commit_acts[0].leaders["t-0"] == 0  # nobody leads it
+    assert commit_acts[0].states == {"p": "Ongoing"}
     assert played_run.cells[CoverageCell("Ongoing", "commit", "NONE")] == 2
     assert played_run.cells[CoverageCell("", "cluster kill", "NONE")] == 1
     assert played_run.virtual_ms > 30_000
@@ -92,9 +92,9 @@ def test_an_id_is_not_aged_where_its_coordinator_dies_behind_its_answer() -> Non
     step = {"cluster": {"do": "age", "transactional-id": "x", "epoch": 9}}
     world = World(mode="TV2+", brokers=1, settings={}, topics={}, latency_us=(50_000, 50_000))
     plan = Plan(seed=1, world=world, tracks=(Track("", (Act(step, unit=1),)),))
-    (aged,) = play(plan).acts
-    kill = Act({"cluster": {"do": "kill", "broker": 1}}, aged.took_us // 1_000 - 25)
-    tracks = (*plan.tracks, Track("", (kill,)))
+    (aged_act,) = play(plan).acts
+    kill_act = Act({"cluster": {"do": "kill", "broker": 1}}, aged_act.took_us // 1_000 - 25)
+    tracks = (*plan.tracks, Track("", (kill_act,)))
     played_run = play(msgspec.structs.replace(plan, tracks=tracks))
     assert played_run.kinds == ()
     assert [act.error for act in played_run.acts if act.step == step] == ["IN_VAIN"]

@@ -93,7 +93,7 @@ def tell_story(
     scenario: Scenario,
     *,
     run_name: str = "V-",
-    take: str = "armed",
+    take_name: str = "armed",
     prefix: str = PREFIX,
     is_looked_at: bool = True,
     faults: Sequence[FaultRule] = (),
@@ -116,7 +116,7 @@ def tell_story(
         for fault_rule in faults:
             proxied_cluster.sim.injector.arm(fault_rule)
         own_scenario = with_prefixed_names(scenario, prefix)
-        scenario_run = ScenarioRun(scenario=own_scenario, run=run_name, take=take)
+        scenario_run = ScenarioRun(scenario=own_scenario, run=run_name, take=take_name)
         target = target_of(
             own_scenario,
             proxied_cluster.env,
@@ -125,8 +125,8 @@ def tell_story(
             processes=Brokers(proxied_cluster.sim),
         )
 
-        def left(lines: list[Leftover]) -> None:
-            recorded_story.left = lines
+        def left(leftovers: list[Leftover]) -> None:
+            recorded_story.left = leftovers
 
         casts = casts_of(scenario_run, Casting(player="own"))
         recorded_story.result = await run_on(
@@ -366,10 +366,13 @@ def assert_as_declared(ended_story: StoryResult) -> None:
     assert ended_story.result.as_declared, ended_story.result.verdict
 
 
-@pytest.mark.parametrize("take", ["armed", "disarmed", "control"])
-def test_a_held_request_makes_the_hang_that_the_story_declares(take: str) -> None:
+@pytest.mark.parametrize("take_name", ["armed", "disarmed", "control"])
+def test_a_held_request_makes_the_hang_that_the_story_declares(take_name: str) -> None:
     ended_story = tell_story(
-        find("z01")[1], take=take, level=0, transaction_partition_verification_enable=False
+        find("z01")[1],
+        take_name=take_name,
+        level=0,
+        transaction_partition_verification_enable=False,
     )
     assert_as_declared(ended_story)
     assert ended_story.left == []
@@ -514,14 +517,14 @@ def test_positions_of_a_group_are_deleted_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "for_the_story"),
+    ("protocol", "story_protocol"),
     [
         (SecurityProtocol.SASL_SSL, SecurityProtocol.SASL_PLAINTEXT),
         (SecurityProtocol.SSL, SecurityProtocol.PLAINTEXT),
     ],
 )
 def test_the_story_logs_in_as_the_command_config_says_and_tls_ends_at_the_proxy(
-    protocol: SecurityProtocol, for_the_story: SecurityProtocol
+    protocol: SecurityProtocol, story_protocol: SecurityProtocol
 ) -> None:
     password = Password(user="a", password="b")
     security = ClientSecurity(protocol=protocol, mechanism="PLAIN", credential=password)
@@ -530,7 +533,7 @@ def test_the_story_logs_in_as_the_command_config_says_and_tls_ends_at_the_proxy(
         settings = ClientSettings(security=security)
         proxy = FaultProxy(env, ProxyOptions(bootstrap="127.0.0.1:9", settings=settings))
         target = RealTarget(env, proxy, prefix=PREFIX, settings=DEFAULTS)
-        assert target.security.protocol is for_the_story
+        assert target.security.protocol is story_protocol
         assert target.security.mechanism == "PLAIN"
 
     run_virtual(main, seed=1)
@@ -561,10 +564,10 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write(
-    java: Path, *, format_command: str = "exit 0", serve_command: str = "exec sleep 600"
+    java_program: Path, *, format_command: str = "exit 0", serve_command: str = "exec sleep 600"
 ) -> None:
-    java.write_text(FORMATS.format(format=format_command, serve=serve_command))
-    java.chmod(0o755)
+    java_program.write_text(FORMATS.format(format=format_command, serve=serve_command))
+    java_program.chmod(0o755)
 
 
 def properties(brokers: ApacheBrokers, file_name: str) -> dict[str, str]:
@@ -688,9 +691,9 @@ class Care:
         for key in keys:
             await self.producer.send(T0.topic, T0.partition, b"value", key=key.encode())
 
-    async def took_ms(self, doing: Awaitable[None]) -> float:
+    async def took_ms(self, doing_awaitable: Awaitable[None]) -> float:
         began_ms = self.clock.monotonic_ms()
-        await doing
+        await doing_awaitable
         return self.clock.monotonic_ms() - began_ms
 
 
@@ -792,11 +795,11 @@ def maven(programs: Path, does: str) -> None:
 def test_jars_are_fetched_once(machine: Path) -> None:
     maven(machine, 'mkdir -p "$to"; touch "$to/kafka.jar"')
     lines_said: list[str] = []
-    libs = jars.fetch("4.3.1", say=lines_said.append)
-    assert [jar.name for jar in libs.iterdir()] == ["kafka.jar"]
-    assert libs == jars.directory_of("4.3.1")
+    libs_directory = jars.fetch("4.3.1", say=lines_said.append)
+    assert [jar_file.name for jar_file in libs_directory.iterdir()] == ["kafka.jar"]
+    assert libs_directory == jars.directory_of("4.3.1")
     maven(machine, "exit 1")
-    assert jars.fetch("4.3.1", say=lines_said.append) == libs
+    assert jars.fetch("4.3.1", say=lines_said.append) == libs_directory
     assert len(lines_said) == 1
 
 

@@ -50,8 +50,10 @@ async def test_a_topic_that_the_test_deletes_takes_its_records_with_it(
     kafka: AsyncSimulatedKafka,
 ) -> None:
     now_ms = await kafka.clock.now_ms()
-    write = Wrote(at_ms=now_ms, who="app", topic="orders", partition=0, value="a", offset=0)
-    await kafka.history.note(write)
+    observed_write = Wrote(
+        at_ms=now_ms, who="app", topic="orders", partition=0, value="a", offset=0
+    )
+    await kafka.history.note(observed_write)
     await kafka.topics.delete("orders")
     await kafka.topics.create("orders")
     await kafka.clock.advance("1s")

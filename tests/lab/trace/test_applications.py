@@ -17,7 +17,7 @@ TX = "app/7:0"
 
 
 @pytest.mark.parametrize(
-    ("name", "run_name", "take", "is_by_application"),
+    ("name", "run_name", "take_name", "is_by_application"),
     [
         ("z05", "V+", "armed", True),  # lesson L3: a late commit ends the next transaction
         ("z06", "V+", "armed", True),  # lesson L3: a late abort
@@ -29,9 +29,9 @@ TX = "app/7:0"
     ],
 )
 def test_wrong_data_is_told_of_stories_whose_data_is_wrong(
-    name: str, run_name: str, take: str, *, is_by_application: bool | None
+    name: str, run_name: str, take_name: str, *, is_by_application: bool | None
 ) -> None:
-    facts = FollowedTrace.of_recording(recording_of_run(name, run_name, take)).facts()
+    facts = FollowedTrace.of_recording(recording_of_run(name, run_name, take_name)).facts()
     assert {wrong_batch.is_by_application for wrong_batch in facts.wrong_data} == (
         set() if is_by_application is None else {is_by_application}
     )
@@ -52,8 +52,16 @@ def result(position: int, error: str = "NONE") -> tuple[object, ...]:
     return (NODES[0], "client.result", (position,), "", {"call": "x", "error": error})
 
 
-def appended(position: int, base: int) -> tuple[object, ...]:
-    data = {"tp": "t-0", "pid": 7, "epoch": 0, "seq": 0, "base": base, "last": base, "txn": True}
+def appended(position: int, base_offset: int) -> tuple[object, ...]:
+    data = {
+        "tp": "t-0",
+        "pid": 7,
+        "epoch": 0,
+        "seq": 0,
+        "base": base_offset,
+        "last": base_offset,
+        "txn": True,
+    }
     return (NODES[3], "log.append", (position,), TX, data)
 
 
@@ -63,10 +71,10 @@ def marked(offset: int, *, committed: bool) -> tuple[object, ...]:
 
 
 def applications(*events: tuple[object, ...]) -> Applications:
-    run = small(NODES, *events)
+    recording = small(NODES, *events)
     followed_applications = Applications()
-    for event in run.events:
-        followed_applications.follow(event, run.nodes[event.n])
+    for event in recording.events:
+        followed_applications.follow(event, recording.nodes[event.n])
     return followed_applications
 
 

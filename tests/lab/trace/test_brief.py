@@ -32,5 +32,5 @@ def test_values_are_words_that_grep_finds() -> None:
 
 
 def test_every_event_of_a_run_is_one_line() -> None:
-    run = recording_of_run()
-    assert all("\n" not in brief_line(event, run.nodes) for event in run.events)
+    recording = recording_of_run()
+    assert all("\n" not in brief_line(event, recording.nodes) for event in recording.events)

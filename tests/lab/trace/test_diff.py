@@ -15,7 +15,7 @@ def test_the_same_run_twice_has_no_difference() -> None:
 
 
 def test_two_takes_part_where_the_fault_is_felt() -> None:
-    divergence = diff(recording_of_run(), recording_of_run(take="disarmed"))
+    divergence = diff(recording_of_run(), recording_of_run(take_name="disarmed"))
     assert divergence is not None
     assert divergence.settings["take"] == ("armed", "disarmed")
     assert divergence.sentence.startswith("They part at client late-producer: A tells ")

@@ -40,21 +40,21 @@ OWED = (NODES[2], "marker.owed", (), TX, {"tp": "t-0", "committed": False})
 
 
 def test_a_hanging_transaction_is_told_with_its_evidence_and_the_repair() -> None:
-    run = recording_of_run()
-    lso_explanation = explain_lso(run, "payments-0", at=hung_at(run))
+    recording = recording_of_run()
+    lso_explanation = explain_lso(recording, "payments-0", at=hung_at(recording))
     assert lso_explanation.cause == "hanging transaction"
     assert lso_explanation.last_stable_offset == 1
     assert lso_explanation.repair == "txnsim txns repair --topic payments --partition 0 --yes"
     assert lso_explanation.marker == "ABORT"
-    kinds = {by_position(run.events)[position].k for position in lso_explanation.evidence}
+    kinds = {by_position(recording.events)[position].k for position in lso_explanation.evidence}
     assert {"pid.open", "txn.complete"} <= kinds
     assert lso_explanation.sentences[-1] == BRIEF_REMARK
-    assert explain_lso(run, "payments-0").cause == "nothing"
+    assert explain_lso(recording, "payments-0").cause == "nothing"
 
 
 def test_reasons_have_neither_the_advice_nor_its_command() -> None:
-    run = recording_of_run()
-    explanation = explain_lso(run, "payments-0", at=hung_at(run))
+    recording = recording_of_run()
+    explanation = explain_lso(recording, "payments-0", at=hung_at(recording))
     advice = explanation.verdict.advice
     assert explanation.repair is not None
     assert advice.startswith("It hangs.")
@@ -67,14 +67,17 @@ def test_reasons_have_neither_the_advice_nor_its_command() -> None:
     assert [*explanation.reasons, advice_sentence, *explanation.remarks] == sorted(
         explanation.sentences, key=[*explanation.reasons, advice_sentence, BRIEF_REMARK].index
     )
-    nothing_held = explain_lso(run, "payments-0")
-    assert nothing_held.verdict.advice == ""
-    assert nothing_held.reasons + nothing_held.remarks == nothing_held.sentences
+    explanation_of_nothing_held = explain_lso(recording, "payments-0")
+    assert explanation_of_nothing_held.verdict.advice == ""
+    assert (
+        explanation_of_nothing_held.reasons + explanation_of_nothing_held.remarks
+        == explanation_of_nothing_held.sentences
+    )
 
 
 def test_at_full_the_high_watermark_is_known() -> None:
-    run = recording_of_run(trace_level=TraceLevel.FULL)
-    assert BRIEF_REMARK not in explain_lso(run, "payments-0").sentences
+    recording = recording_of_run(trace_level=TraceLevel.FULL)
+    assert BRIEF_REMARK not in explain_lso(recording, "payments-0").sentences
 
 
 @pytest.mark.parametrize(("replicas", "is_remarked"), [(1, False), (2, True)])
@@ -116,7 +119,7 @@ def test_what_is_held_of_it_is_part_of_the_evidence(
     subject: dict[str, object], evidence: tuple[int, ...]
 ) -> None:
     rule = {"rule": "late", "point": "peer.request", "action": "hold"}
-    run = small(
+    recording = small(
         NODES,
         LEADS,
         completed_move("PrepareAbort", "t-0"),
@@ -127,15 +130,21 @@ def test_what_is_held_of_it_is_part_of_the_evidence(
         ("fault", "fault.arm", (), "", rule),
         ("fault", "fault.hit", (), "", {**rule, "struck": 1, "held": 1, "about": [subject]}),
     )
-    assert explain_lso(run, "t-0").evidence == evidence
+    assert explain_lso(recording, "t-0").evidence == evidence
 
 
 def test_share_groups_that_get_nothing_are_named() -> None:
-    def share(group: str, isolation: str, tp: str = "t-0") -> tuple[object, ...]:
+    def share(group: str, isolation: str, partition_name: str = "t-0") -> tuple[object, ...]:
         share_state = {"start": 0, "next": 0, "held": [], "isolation": isolation}
-        return ("broker/1", "share.load", (), "", {"group": group, "tp": tp, **share_state})
+        return (
+            "broker/1",
+            "share.load",
+            (),
+            "",
+            {"group": group, "tp": partition_name, **share_state},
+        )
 
-    run = small(
+    recording = small(
         NODES,
         LEADS,
         *(APPENDED, OPENED, HW),
@@ -146,15 +155,15 @@ def test_share_groups_that_get_nothing_are_named() -> None:
     sentence = (
         "Share groups with read_committed get nothing from there on either: a b (start offset 0)."
     )
-    assert explain_lso(run, "t-0").sentences[-1] == sentence
+    assert explain_lso(recording, "t-0").sentences[-1] == sentence
 
 
 def test_a_marker_of_an_id_that_begins_alike_is_no_evidence() -> None:
     owed_of_other = (NODES[2], "marker.owed", (), "app/b/8:0", {"tp": "t-0", "committed": False})
-    run = small(
+    recording = small(
         NODES, LEADS, completed_move("PrepareAbort", "t-0"), owed_of_other, APPENDED, OPENED, HW
     )
-    assert explain_lso(run, "t-0").evidence == (1, 4)
+    assert explain_lso(recording, "t-0").evidence == (1, 4)
 
 
 def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
@@ -164,8 +173,10 @@ def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
     other_leads = (*LEADS[:4], {"tp": "a-0", "role": "leader", "epoch": 0})
     data = {"tp": partition_name, "pid": 9, "epoch": 0, "first": 3}
     hangs = (nodes[-1], "pid.open", (), "", data)
-    run = small(nodes, other_leads, LEADS, leads, completed_move("Ongoing", "t-0"), OPENED, hangs)
-    followed_trace = FollowedTrace.of_recording(run)
+    recording = small(
+        nodes, other_leads, LEADS, leads, completed_move("Ongoing", "t-0"), OPENED, hangs
+    )
+    followed_trace = FollowedTrace.of_recording(recording)
     open_transactions = mismatches(judge_cluster(followed_trace.facts()), followed_trace)
     assert explained_partitions(followed_trace.state, open_transactions) == [
         partition_name,
@@ -186,22 +197,22 @@ def test_at_brief_nothing_is_said_of_a_marker_that_may_not_be_there() -> None:
 
 
 def test_what_the_trace_does_not_know_is_refused() -> None:
-    run = small(NODES, LEADS)
+    recording = small(NODES, LEADS)
     with pytest.raises(BadInputError, match="tells nothing of u-0 up to #0; it has t-0"):
-        explain_lso(run, "u-0")
+        explain_lso(recording, "u-0")
     with pytest.raises(BadInputError, match="no coordinator of this trace has 'app'"):
-        explain_txn(run, "app")
+        explain_txn(recording, "app")
 
 
 def test_a_transaction_is_told_with_what_caused_its_last_move() -> None:
-    run = recording_of_run()
-    txn_explanation = explain_txn(run, "app", at=hung_at(run))
+    recording = recording_of_run()
+    txn_explanation = explain_txn(recording, "app", at=hung_at(recording))
     assert txn_explanation.sentences[0].startswith(
         "app is Empty: producer id 0, epoch 1, at the coordinator"
     )
     assert "client late-producer, who was asked to abort" in txn_explanation.sentences[1]
     assert "open since offset 1: hanging" in txn_explanation.sentences[2]
-    events = by_position(run.events)
+    events = by_position(recording.events)
     assert [events[position].k for position in txn_explanation.chain] == [
         "txn.complete",
         "client.call",
@@ -247,19 +258,19 @@ def test_the_root_of_a_move_is_named(root: tuple[object, ...], expected_words: s
 
 
 def test_a_walk_skips_copies_but_not_the_root() -> None:
-    run = small(
+    recording = small(
         NODES,
         (NODES[0], "msg.recv", (), "", None),
         (NODES[0], "txn.decide", (0,), TX, {}),
         (NODES[2], "marker.owed", (1,), TX, {"tp": "t-0", "committed": True}),
     )
-    events = by_position(run.events)
+    events = by_position(recording.events)
     assert [event.i for event in cause_path(events, events[2])] == [2, 0]
 
 
 def test_both_views_of_an_open_transaction_stand_side_by_side() -> None:
-    run = small(NODES, LEADS, completed_move("Ongoing", "t-0"), APPENDED, OPENED)
-    followed_trace = FollowedTrace.of_recording(run)
+    recording = small(NODES, LEADS, completed_move("Ongoing", "t-0"), APPENDED, OPENED)
+    followed_trace = FollowedTrace.of_recording(recording)
     (mismatch,) = mismatches(judge_cluster(followed_trace.facts()), followed_trace)
     assert (mismatch.partition, mismatch.first, mismatch.state) == ("t-0", 0, "Ongoing")
     assert mismatch.verdict is OpenTxnStatus.ALIVE

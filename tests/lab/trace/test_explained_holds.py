@@ -26,14 +26,14 @@ def test_a_held_end_of_another_transaction_is_no_cause(
 
     async def main(cluster: VirtualCluster) -> None:
         async with (
-            cluster.client("app") as first_client,
-            cluster.client("other") as other_client,
+            cluster.client("app") as first_cluster,
+            cluster.client("other") as other_cluster,
             asyncio.TaskGroup() as ends,
         ):
             if held_names:
                 cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
             for number, (client, transactional_id) in enumerate(
-                ((first_client, "app"), (other_client, "other"))
+                ((first_cluster, "app"), (other_cluster, "other"))
             ):
                 producer = await begin_transaction(client, transactional_id)
                 await producer.send("orders", number, transactional_id.encode())
@@ -45,8 +45,8 @@ def test_a_held_end_of_another_transaction_is_no_cause(
                 cluster.injector.disarm("f")
 
     run_cluster(main, trace_level=TraceLevel.BRIEF, level=transaction_version)
-    run = Recording.from_lines("run", lines)
-    assert hits_in(run, explain_lso(run, "orders-0")) == names
+    recording = Recording.from_lines("run", lines)
+    assert hits_in(recording, explain_lso(recording, "orders-0")) == names
 
 
 def hits_in(recording: Recording, lso_explanation: LsoExplanation) -> list[str]:

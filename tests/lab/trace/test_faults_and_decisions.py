@@ -23,8 +23,8 @@ def completed_move(state: str, *partitions: str, **event_fields: Any) -> tuple[A
 def decision(
     *events: tuple[Any, ...], entry: Mapping[str, Any] | None = None, epoch: int = 0
 ) -> PastDecision:
-    run = small(NODES, *events)
-    evidence = FaultsAndDecisions.from_events(run.events).decision_of(
+    recording = small(NODES, *events)
+    evidence = FaultsAndDecisions.from_events(recording.events).decision_of(
         T0,
         producer_id=7,
         producer_epoch=epoch,
@@ -36,8 +36,16 @@ def decision(
     return evidence.decision
 
 
-def marker_written(offset: int, *, tp: str = "t-0", pid: int = 7) -> tuple[Any, ...]:
-    data = {"tp": tp, "pid": pid, "epoch": 0, "committed": True, "offset": offset}
+def marker_written(
+    offset: int, *, partition_name: str = "t-0", producer_id: int = 7
+) -> tuple[Any, ...]:
+    data = {
+        "tp": partition_name,
+        "pid": producer_id,
+        "epoch": 0,
+        "committed": True,
+        "offset": offset,
+    }
     return (NODES[2], "marker.written", (), "app/7:0", {**data, "coordinator_epoch": 0})
 
 
@@ -46,15 +54,15 @@ LATER = completed_move("PrepareAbort", "u-0", epoch=3)
 
 
 @pytest.mark.parametrize(
-    ("events", "epoch", "expected"),
+    ("events", "epoch", "expected_decision"),
     [
         ((PREPARED, completed_move("CompleteCommit"), LATER), 0, PastDecision.COMMITTED),
         # Its marker is there, so the records behind it were in no transaction.
         ((PREPARED, marker_written(8), LATER), 0, PastDecision.ABORTED),
         # A marker of the decision before, one somewhere else, another producer's.
         ((marker_written(8), PREPARED), 0, PastDecision.COMMITTED),
-        ((PREPARED, marker_written(8, tp="u-0")), 0, PastDecision.COMMITTED),
-        ((PREPARED, marker_written(8, pid=8)), 0, PastDecision.COMMITTED),
+        ((PREPARED, marker_written(8, partition_name="u-0")), 0, PastDecision.COMMITTED),
+        ((PREPARED, marker_written(8, producer_id=8)), 0, PastDecision.COMMITTED),
         ((completed_move("PrepareAbort", "t-0"),), 0, PastDecision.ABORTED),
         ((completed_move("PrepareCommit", "t-0", epoch=1, version=2),), 0, PastDecision.COMMITTED),
         ((completed_move("PrepareCommit", "t-0", epoch=1, version=2),), 1, PastDecision.UNKNOWN),
@@ -63,13 +71,13 @@ LATER = completed_move("PrepareAbort", "u-0", epoch=3)
     ],
 )
 def test_a_decision_is_remembered_when_the_coordinator_has_gone_on(
-    events: tuple[tuple[Any, ...], ...], epoch: int, expected: PastDecision
+    events: tuple[tuple[Any, ...], ...], epoch: int, expected_decision: PastDecision
 ) -> None:
-    assert decision(*events, epoch=epoch) is expected
+    assert decision(*events, epoch=epoch) is expected_decision
 
 
 @pytest.mark.parametrize(
-    ("state", "started_ms", "expected"),
+    ("state", "started_ms", "expected_decision"),
     [
         ("Empty", -1, PastDecision.ABORTED),
         ("CompleteAbort", 5, PastDecision.ABORTED),
@@ -78,15 +86,15 @@ def test_a_decision_is_remembered_when_the_coordinator_has_gone_on(
     ],
 )
 def test_without_a_record_the_newest_state_may_do(
-    state: str, started_ms: int, expected: PastDecision
+    state: str, started_ms: int, expected_decision: PastDecision
 ) -> None:
-    assert decision(entry={**MOVE, "state": state, "started_ms": started_ms}) is expected
+    assert decision(entry={**MOVE, "state": state, "started_ms": started_ms}) is expected_decision
 
 
 def struck(
-    *subject: Mapping[str, Any], action: str = "hold", held_count: int = 1
+    *subject: Mapping[str, Any], action_name: str = "hold", held_count: int = 1
 ) -> tuple[Any, ...]:
-    data = {"rule": "late", "action": action, "held": held_count, "about": subject}
+    data = {"rule": "late", "action": action_name, "held": held_count, "about": subject}
     return ("fault", "fault.hit", (), "", data)
 
 
@@ -113,9 +121,9 @@ RELEASED = ("fault", "fault.release", (0, 5), "", {"rule": "late", "held": 0})
         # Nothing is held any more, or was.
         ((MINE, RELEASED), []),
         ((MINE, ("fault", "note", (), "", "text")), [0]),
-        ((struck(MARKER, action="drop"),), []),
-        ((struck(MARKER, action="reorder behind 1"),), [0]),
-        ((struck(MARKER, action="pass", held_count=0),), []),
+        ((struck(MARKER, action_name="drop"),), []),
+        ((struck(MARKER, action_name="reorder behind 1"),), [0]),
+        ((struck(MARKER, action_name="pass", held_count=0),), []),
         # Of the transaction before.
         ((MINE, completed_move("PrepareAbort", "t-0")), [0]),
         ((MINE, completed_move("CompleteAbort")), []),

@@ -66,8 +66,10 @@ def test_a_sentence_of_another_shape_is_a_step_without_text() -> None:
 
 
 def test_two_runs_differ_first_where_one_hangs() -> None:
-    left_run, right_run = (recording_of_run("z01", run, "armed") for run in ("V-", "TV2"))
-    compared = run_difference(left_run, right_run)
+    left_recording, right_recording = (
+        recording_of_run("z01", run_name, "armed") for run_name in ("V-", "TV2")
+    )
+    compared = run_difference(left_recording, right_recording)
     assert all(row.left is None or row.right is None or row.text for row in compared.rows)
     assert compared.first is not None
     assert compared.rows[compared.first.row].text.startswith("The held request is released.")
@@ -76,4 +78,4 @@ def test_two_runs_differ_first_where_one_hangs() -> None:
         == "A transaction of app hangs on payments-0: readers get nothing from offset 1 on."
     )
     assert compared.first.right == "Produce is refused with INVALID_PRODUCER_EPOCH."
-    assert run_difference(left_run, left_run).first is None
+    assert run_difference(left_recording, left_recording).first is None

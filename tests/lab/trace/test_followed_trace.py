@@ -38,24 +38,24 @@ def partition(cluster: VirtualCluster) -> PartitionVerdict:
 
 def run(story: Story, level: TraceLevel = TraceLevel.FULL, **config_changes: Any) -> None:
     async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client() as app:
-            await story(cluster, app)
+        async with cluster.client() as app_cluster:
+            await story(cluster, app_cluster)
 
     run_cluster(main, trace_level=level, **config_changes)
 
 
-async def hang(app: Cluster) -> None:
-    await make_hanging(Admin(app), ORDERS_0, "ghost", age_ms=0)
-    async with Producer(app) as producer:
+async def hang(app_cluster: Cluster) -> None:
+    await make_hanging(Admin(app_cluster), ORDERS_0, "ghost", age_ms=0)
+    async with Producer(app_cluster) as producer:
         await producer.send("orders", 0, b"behind")
 
 
 @pytest.mark.parametrize("level", [TraceLevel.BRIEF, TraceLevel.FULL])
 def test_a_deleted_topic_takes_its_open_transactions_along(level: TraceLevel) -> None:
-    async def story(cluster: VirtualCluster, app: Cluster) -> None:
-        await hang(app)
+    async def story(cluster: VirtualCluster, app_cluster: Cluster) -> None:
+        await hang(app_cluster)
         assert judged(cluster).state is VerdictState.HANGS
-        await Admin(app).delete_topics(["orders"])
+        await Admin(app_cluster).delete_topics(["orders"])
         verdict = judged(cluster)
         assert (verdict.state, verdict.partitions) == (VerdictState.HEALTHY, ())
         for broker in cluster.sim.brokers.values():
@@ -70,9 +70,9 @@ def test_a_deleted_topic_takes_its_open_transactions_along(level: TraceLevel) ->
 
 
 def test_a_reset_leaves_nothing_of_before() -> None:
-    async def story(cluster: VirtualCluster, app: Cluster) -> None:
-        await hang(app)
-        await begin_transaction(app, "open")
+    async def story(cluster: VirtualCluster, app_cluster: Cluster) -> None:
+        await hang(app_cluster)
+        await begin_transaction(app_cluster, "open")
         await cluster.sim.reset(cluster.sim.snapshot())
         verdict = judged(cluster)
         assert (verdict.state, verdict.unfinished) == (VerdictState.HEALTHY, ())
@@ -82,9 +82,9 @@ def test_a_reset_leaves_nothing_of_before() -> None:
 
 
 def test_where_recording_stops_nothing_is_known_until_it_goes_on() -> None:
-    async def story(cluster: VirtualCluster, app: Cluster) -> None:
+    async def story(cluster: VirtualCluster, app_cluster: Cluster) -> None:
         tracer = cluster.env.tracer
-        producer = await begin_transaction(app, "billing")
+        producer = await begin_transaction(app_cluster, "billing")
         await producer.send("orders", 0, b"x")
         tracer.level = TraceLevel.OFF
         verdict = judged(cluster)
@@ -93,7 +93,7 @@ def test_where_recording_stops_nothing_is_known_until_it_goes_on() -> None:
             f"What is so now is not known: recording stopped at #{len(tracer) - 1}"
         )
         await producer.commit()
-        await until_state(app, "billing", "CompleteCommit")
+        await until_state(app_cluster, "billing", "CompleteCommit")
         tracer.level = TraceLevel.FULL
         await asyncio.sleep(0.1)
         assert judged(cluster).state is VerdictState.HEALTHY
@@ -103,30 +103,32 @@ def test_where_recording_stops_nothing_is_known_until_it_goes_on() -> None:
 
 @pytest.mark.parametrize("victim", ["leader", "coordinator"])
 def test_what_is_dead_is_told_at_once_and_after_the_election(victim: str) -> None:
-    async def story(cluster: VirtualCluster, app: Cluster) -> None:
-        home = cluster.home("billing")
-        if cluster.leader(home) == cluster.leader(ORDERS_0):
+    async def story(cluster: VirtualCluster, app_cluster: Cluster) -> None:
+        home_partition = cluster.home("billing")
+        if cluster.leader(home_partition) == cluster.leader(ORDERS_0):
             cluster.move(ORDERS_0)
-        producer = await begin_transaction(app, "billing")
+        producer = await begin_transaction(app_cluster, "billing")
         await producer.send("orders", 0, b"x")
-        await cluster.sim.kill_broker(cluster.leader(ORDERS_0 if victim == "leader" else home))
+        await cluster.sim.kill_broker(
+            cluster.leader(ORDERS_0 if victim == "leader" else home_partition)
+        )
         ends = partition(cluster).ends
         assert ends is not None
         assert ends.by is (EndsBy.LEADER if victim == "leader" else EndsBy.COORDINATOR)
         await asyncio.sleep(20)
         assert partition(cluster).state is VerdictState.OPEN
 
-    async def prepared(cluster: VirtualCluster, app: Cluster) -> None:
-        await (await begin_transaction(app, "first")).close()
-        await story(cluster, app)
+    async def prepared(cluster: VirtualCluster, app_cluster: Cluster) -> None:
+        await (await begin_transaction(app_cluster, "first")).close()
+        await story(cluster, app_cluster)
 
     run(prepared)
 
 
 def test_the_only_replica_is_dead() -> None:
-    async def story(cluster: VirtualCluster, app: Cluster) -> None:
-        await Admin(app).create_topic("orders", partitions=1, replication_factor=1)
-        producer = await begin_transaction(app, "billing")
+    async def story(cluster: VirtualCluster, app_cluster: Cluster) -> None:
+        await Admin(app_cluster).create_topic("orders", partitions=1, replication_factor=1)
+        producer = await begin_transaction(app_cluster, "billing")
         await producer.send("orders", 0, b"x")
         await cluster.sim.kill_broker(cluster.leader(ORDERS_0))
         await asyncio.sleep(20)
@@ -140,19 +142,19 @@ def test_the_only_replica_is_dead() -> None:
 
 @pytest.mark.parametrize("level", [TraceLevel.BRIEF, TraceLevel.FULL])
 def test_a_marker_that_does_not_come_by_itself(level: TraceLevel) -> None:
-    async def held(cluster: VirtualCluster, app: Cluster) -> None:
-        producer = await begin_transaction(app, "billing")
+    async def held(cluster: VirtualCluster, app_cluster: Cluster) -> None:
+        producer = await begin_transaction(app_cluster, "billing")
         await producer.send("orders", 0, b"x")
         cluster.arm(Hold(), FaultPoint.PEER_REQUEST, "late", api="WriteTxnMarkers")
         await producer.commit()
         await cluster.wait_until_struck("late")
         assert "which the fault rule 'late' holds" in partition(cluster).headline
 
-    async def abandoned(cluster: VirtualCluster, app: Cluster) -> None:
-        producer = await begin_transaction(app, "billing")
+    async def abandoned(cluster: VirtualCluster, app_cluster: Cluster) -> None:
+        producer = await begin_transaction(app_cluster, "billing")
         await producer.send("orders", 0, b"x")
-        disk = Fail(error="KAFKA_STORAGE_ERROR")
-        cluster.arm(disk, FaultPoint.LOG_APPEND, "disk", kind="marker", limit=1)
+        disk_failure = Fail(error="KAFKA_STORAGE_ERROR")
+        cluster.arm(disk_failure, FaultPoint.LOG_APPEND, "disk", kind="marker", limit=1)
         await producer.commit()
         await cluster.wait_until_struck("disk")
         await asyncio.sleep(0.01)
@@ -167,27 +169,27 @@ def test_a_marker_that_does_not_come_by_itself(level: TraceLevel) -> None:
 
 
 def test_readers_that_wait_are_told_and_so_is_none() -> None:
-    async def story(cluster: VirtualCluster, app: Cluster) -> None:
-        await hang(app)
+    async def story(cluster: VirtualCluster, app_cluster: Cluster) -> None:
+        await hang(app_cluster)
         assert partition(cluster).readers == ()
-        committed = IsolationLevel.READ_COMMITTED
+        committed_level = IsolationLevel.READ_COMMITTED
         async with cluster.client("reader") as reader:
-            waiting_fetch = cluster.env.tasks.spawn(
-                fetch(reader, "orders", 0, 0, isolation=committed, max_wait_ms=5_000),
+            waiting_fetch_task = cluster.env.tasks.spawn(
+                fetch(reader, "orders", 0, 0, isolation=committed_level, max_wait_ms=5_000),
                 name="reader",
             )
             await asyncio.sleep(0.1)
             assert partition(cluster).readers == ("reader",)
-            await waiting_fetch
+            await waiting_fetch_task
         assert partition(cluster).readers == ()
 
     run(story)
 
 
 def test_deleted_records_do_not_end_a_hang() -> None:
-    async def story(cluster: VirtualCluster, app: Cluster) -> None:
-        await hang(app)
-        await Admin(app).delete_records(ORDERS_0, 2)
+    async def story(cluster: VirtualCluster, app_cluster: Cluster) -> None:
+        await hang(app_cluster)
+        await Admin(app_cluster).delete_records(ORDERS_0, 2)
         verdict = partition(cluster)
         assert (verdict.state, verdict.log_start, verdict.stands_at) == (VerdictState.HANGS, 2, 2)
         assert verdict.holder is not None

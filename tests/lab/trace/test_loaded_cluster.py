@@ -76,17 +76,17 @@ async def look(cluster: Cluster) -> ClientView:
         ("high watermark", LATEST_TIMESTAMP, IsolationLevel.READ_UNCOMMITTED),
         ("last stable", LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED),
     ):
-        offsets_found = await list_offsets(
+        offsets_found_by_partition = await list_offsets(
             cluster, dict.fromkeys(PARTITIONS, timestamp), isolation=isolation
         )
         ends[name] = {
             partition: offset.offset
-            for partition, offset in offsets_found.items()
+            for partition, offset in offsets_found_by_partition.items()
             if not isinstance(offset, ClientError)
         }
     description_by_id = await admin.describe_transactions((*TRANSACTIONAL_IDS, "ghost"))
-    producers = await admin.describe_producers(PARTITIONS)
-    hanging = await admin.find_hanging(now_ms=cluster.clock.now_ms())
+    producers_by_partition = await admin.describe_producers(PARTITIONS)
+    hanging_transactions = await admin.find_hanging(now_ms=cluster.clock.now_ms())
     return ClientView(
         ends=ends,
         records={
@@ -99,7 +99,7 @@ async def look(cluster: Cluster) -> ClientView:
         },
         producers={
             partition: tuple(sorted(producers_told, key=lambda producer: producer.producer_id))
-            for partition, producers_told in producers.items()
+            for partition, producers_told in producers_by_partition.items()
             if not isinstance(producers_told, ClientError)
         },
         transactions={
@@ -110,19 +110,21 @@ async def look(cluster: Cluster) -> ClientView:
         hanging=tuple(
             sorted(
                 (open_transaction.partition, open_transaction.producer.txn_start_offset or 0)
-                for open_transaction in hanging
+                for open_transaction in hanging_transactions
             )
         ),
     )
 
 
 async def read_partitions(
-    cluster: Cluster, isolation: IsolationLevel, upto: dict[TopicPartition, int]
+    cluster: Cluster, isolation: IsolationLevel, upto_by_partition: dict[TopicPartition, int]
 ) -> dict[TopicPartition, Read]:
     records_by_partition: dict[TopicPartition, Read] = {partition: [] for partition in PARTITIONS}
     async with Consumer(cluster, isolation=isolation) as consumer:
         await consumer.assign(PARTITIONS)
-        while any(consumer.positions[partition] < upto[partition] for partition in PARTITIONS):
+        while any(
+            consumer.positions[partition] < upto_by_partition[partition] for partition in PARTITIONS
+        ):
             for record in await consumer.poll():
                 records_by_partition[record.partition].append(
                     (record.offset, record.key, (record.value or b"")[-20:])
@@ -157,10 +159,10 @@ async def live(cluster: VirtualCluster, random: Random) -> ClientView:
                         producers[random.choice(TRANSACTIONAL_IDS)], random, partition, step
                     )
         await asyncio.sleep(5)  # markers are written, followers have caught up
-        seen_before_stop = await look(client)
+        view_before_stop = await look(client)
         for producer in (*producers.values(), plain_producer):
             await producer.close()
-    return seen_before_stop
+    return view_before_stop
 
 
 async def hang(client: Cluster, partition: TopicPartition) -> None:
@@ -219,9 +221,9 @@ def test_what_was_written_and_loaded_is_the_same_cluster(
 ) -> None:
     async def write_disks(cluster: VirtualCluster) -> LeftCluster:
         configure(cluster)
-        seen_live = await live(cluster, cluster.env.rng.stream("history"))
+        live_view = await live(cluster, cluster.env.rng.stream("history"))
         return LeftCluster(
-            seen=seen_live,
+            seen=live_view,
             image=cluster.sim.metadata.image,
             paths=write(cluster, tmp_path),
             now_ms=cluster.env.clock.now_ms(),
@@ -296,7 +298,7 @@ def metadata_without_lives(image: ClusterImage) -> dict[str, object]:
     }
 
 
-async def go_on(client: Cluster, seen_before: ClientView) -> None:
+async def go_on(client: Cluster, view_before: ClientView) -> None:
     """Fence the open transactions and repair the hanging ones; then no reader is held back."""
     admin = Admin(client)
     for transactional_id in TRANSACTIONAL_IDS:
@@ -304,29 +306,29 @@ async def go_on(client: Cluster, seen_before: ClientView) -> None:
             producer_id_and_epoch = await producer.init_transactions()
             assert (
                 producer_id_and_epoch.producer_id
-                == seen_before.transactions[transactional_id].producer_id
+                == view_before.transactions[transactional_id].producer_id
             )
             producer.begin()
             for partition in PARTITIONS:
                 producer.send("orders", partition.partition, b"new", key=transactional_id.encode())
             await producer.commit()
-    for partition, start_offset in seen_before.hanging:
+    for partition, start_offset in view_before.hanging:
         await admin.abort_transaction(OpenSince(partition=partition, start_offset=start_offset))
     await asyncio.sleep(5)
-    seen_after = await look(client)
-    assert seen_after.ends["last stable"] == seen_after.ends["high watermark"]
-    for partition, records in seen_after.records["committed"].items():
+    view_after = await look(client)
+    assert view_after.ends["last stable"] == view_after.ends["high watermark"]
+    for partition, records in view_after.records["committed"].items():
         assert [key for _, key, value in records if value == b"new"] == [
             name.encode() for name in TRANSACTIONAL_IDS
         ]
         assert (
-            records[: len(seen_before.records["committed"][partition])]
-            == (seen_before.records["committed"][partition])
+            records[: len(view_before.records["committed"][partition])]
+            == (view_before.records["committed"][partition])
         )
     async with Producer(client, transactional_id="another") as producer:
         producer_id_and_epoch = await producer.init_transactions()
     assert producer_id_and_epoch.producer_id > max(
-        transaction.producer_id for transaction in seen_before.transactions.values()
+        transaction.producer_id for transaction in view_before.transactions.values()
     )
 
 
@@ -355,7 +357,7 @@ def test_the_trace_of_a_loaded_cluster_knows_what_its_coordinators_have_loaded(
     tmp_path: Path,
 ) -> None:
     """The trace must have an event about each live transaction that was loaded."""
-    orders = PARTITIONS[0]
+    orders_partition = PARTITIONS[0]
 
     async def write_disks(cluster: VirtualCluster) -> tuple[list[Path], int]:
         async with cluster.client() as client:
@@ -367,8 +369,8 @@ def test_the_trace_of_a_loaded_cluster_knows_what_its_coordinators_have_loaded(
     paths, now_ms = run_cluster(write_disks, cluster_options=options)
 
     async def second(cluster: VirtualCluster) -> str:
-        run = Recording.from_lines("it", b"".join(cluster.env.tracer.pieces()).splitlines())
-        return explain_lso(run, str(orders)).cause
+        recording = Recording.from_lines("it", b"".join(cluster.env.tracer.pieces()).splitlines())
+        return explain_lso(recording, str(orders_partition)).cause
 
     for trace_level in (TraceLevel.BRIEF, TraceLevel.FULL):
         cause = run_cluster(

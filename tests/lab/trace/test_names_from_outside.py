@@ -50,12 +50,12 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.names.append(tag)
-        assert not any(attribute.startswith("on") for attribute, _ in attrs)
+        assert not any(attribute_name.startswith("on") for attribute_name, _ in attrs)
 
 
-def tags_of(page: str) -> list[str]:
+def tags_of(page_text: str) -> list[str]:
     tags = Tags()
-    tags.feed(page)
+    tags.feed(page_text)
     tags.close()
     return tags.names
 

@@ -56,7 +56,7 @@ class DrawnRun:
 
     # Steps
 
-    async def step(self, app: Cluster) -> None:
+    async def step(self, app_cluster: Cluster) -> None:
         """Do one drawn act; a refusal by the cluster is no failure of the test."""
         name, act = self.random.choice(
             [
@@ -82,7 +82,7 @@ class DrawnRun:
         self.steps.append(name)
         try:
             async with asyncio.timeout(CLIENT_PATIENCE_S):
-                await act(app)
+                await act(app_cluster)
         except (ClientError, ConfigError, TimeoutError, AssertionError):
             self.producers.clear()
         await asyncio.sleep(self.random.choice((0.01, 1, 12)))
@@ -90,12 +90,12 @@ class DrawnRun:
     def partition(self) -> TopicPartition:
         return TopicPartition(self.random.choice(TOPICS), self.random.randrange(2))
 
-    async def send(self, app: Cluster) -> None:
+    async def send(self, app_cluster: Cluster) -> None:
         transactional_id = self.random.choice(IDS)
         producer = self.producers.get(transactional_id)
         if producer is None:
             producer = Producer(
-                app,
+                app_cluster,
                 transactional_id=transactional_id,
                 transaction_timeout_ms=self.random.choice((15_000, 600_000)),
             )
@@ -105,52 +105,54 @@ class DrawnRun:
         partition = self.partition()
         await producer.send(partition.topic, partition.partition, b"x")
 
-    async def end(self, app: Cluster) -> None:
+    async def end(self, app_cluster: Cluster) -> None:
         if self.producers:
             transactional_id = self.random.choice(sorted(self.producers))
             producer = self.producers.pop(transactional_id)
             await (producer.commit() if self.random.random() < 0.5 else producer.abort())
 
-    async def hang(self, app: Cluster) -> None:
-        await make_hanging(Admin(app), self.partition(), "ghost", age_ms=0)
+    async def hang(self, app_cluster: Cluster) -> None:
+        await make_hanging(Admin(app_cluster), self.partition(), "ghost", age_ms=0)
 
-    async def abort(self, app: Cluster) -> None:
+    async def abort(self, app_cluster: Cluster) -> None:
         """Write an ABORT where a transaction is open, whatever its coordinator will decide."""
-        admin, partition = Admin(app), self.partition()
+        admin, partition = Admin(app_cluster), self.partition()
         stable_offset = await admin.offset_of(
             partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
         )
         spec = await admin.identify(OpenSince(partition=partition, start_offset=stable_offset))
         await admin.abort_transaction(spec)
 
-    async def delete_topic(self, app: Cluster) -> None:
-        await Admin(app).delete_topics([self.random.choice(TOPICS)])
+    async def delete_topic(self, app_cluster: Cluster) -> None:
+        await Admin(app_cluster).delete_topics([self.random.choice(TOPICS)])
 
-    async def make_topic(self, app: Cluster) -> None:
-        await Admin(app).create_topic(
+    async def make_topic(self, app_cluster: Cluster) -> None:
+        await Admin(app_cluster).create_topic(
             self.random.choice(TOPICS),
             partitions=2,
             replication_factor=self.random.choice((1, 3)),
         )
 
-    async def delete_records(self, app: Cluster) -> None:
-        await Admin(app).delete_records(self.partition(), -1)
+    async def delete_records(self, app_cluster: Cluster) -> None:
+        await Admin(app_cluster).delete_records(self.partition(), -1)
 
-    async def kill(self, _app: Cluster) -> None:
+    async def kill(self, _app_cluster: Cluster) -> None:
         running_brokers = [
             broker_id for broker_id, member in self.cluster.sim.members.items() if member.is_running
         ]
         if len(running_brokers) > 1:
             await self.cluster.sim.kill_broker(self.random.choice(running_brokers))
 
-    async def start(self, _app: Cluster) -> None:
-        down = [
+    async def start(self, _app_cluster: Cluster) -> None:
+        down_broker_ids = [
             broker_id
             for broker_id, member in self.cluster.sim.members.items()
             if member.state is MemberLifeState.DOWN
         ]
-        if down:
-            self.cluster.env.tasks.spawn(self._start(self.random.choice(down)), name="start")
+        if down_broker_ids:
+            self.cluster.env.tasks.spawn(
+                self._start(self.random.choice(down_broker_ids)), name="start"
+            )
 
     async def _start(self, broker_id: BrokerId) -> None:
         try:
@@ -158,10 +160,10 @@ class DrawnRun:
         except ConfigError:
             self.steps.append("killed while it started")
 
-    async def move(self, _app: Cluster) -> None:
+    async def move(self, _app_cluster: Cluster) -> None:
         self.cluster.sim.move_leader(self.partition())
 
-    async def arm(self, _app: Cluster) -> None:
+    async def arm(self, _app_cluster: Cluster) -> None:
         self.rule_count += 1
         self.cluster.arm(
             self.random.choice((Hold(), Drop(), Delay(delay_ms=3_000))),
@@ -171,10 +173,10 @@ class DrawnRun:
             limit=1,
         )
 
-    async def disarm(self, _app: Cluster) -> None:
+    async def disarm(self, _app_cluster: Cluster) -> None:
         self.cluster.injector.disarm_all()
 
-    async def advance(self, _app: Cluster) -> None:
+    async def advance(self, _app_cluster: Cluster) -> None:
         self.cluster.sim.environment.clock.advance(self.random.choice((1_000, 20_000)))
         if self.cluster.env.tracer.on:
             now_ms = self.cluster.env.clock.now_ms()
@@ -182,32 +184,34 @@ class DrawnRun:
                 "input", "user", data={"do": "look", "args": {}, "at": now_ms}
             )
 
-    async def switch_recording(self, _app: Cluster) -> None:
+    async def switch_recording(self, _app_cluster: Cluster) -> None:
         tracer = self.cluster.env.tracer
         self.has_gap = True
         tracer.level = TraceLevel.OFF if tracer.on else TraceLevel.FULL
 
-    async def share(self, app: Cluster) -> None:
+    async def share(self, app_cluster: Cluster) -> None:
         partition = self.partition()
-        await Admin(app).set_group_config("shared", "share.isolation.level", "read_committed")
-        member = ShareMember(app, MemberOptions(group_id="shared", member_id="m"))
+        await Admin(app_cluster).set_group_config(
+            "shared", "share.isolation.level", "read_committed"
+        )
+        member = ShareMember(app_cluster, MemberOptions(group_id="shared", member_id="m"))
         await member.subscribe([partition.topic])
         await member.poll(max_wait_ms=100)
 
-    async def reset(self, _app: Cluster) -> None:
+    async def reset(self, _app_cluster: Cluster) -> None:
         self.producers.clear()
         self.has_gap = not self.cluster.env.tracer.on
         await self.cluster.sim.reset(self.cluster.sim.snapshot())
 
     # Verdicts
 
-    async def compare(self, app: Cluster) -> list[str]:
+    async def compare(self, app_cluster: Cluster) -> list[str]:
         """The differences between the verdicts, one line each."""
         facts = await self.reader.read()
-        in_memory = judge_cluster(facts)
+        verdict_in_memory = judge_cluster(facts)
         self.follow()
-        self.states.add(in_memory.state)
-        differences = list(self.look_inside(in_memory))
+        self.states.add(verdict_in_memory.state)
+        differences = list(self.look_inside(verdict_in_memory))
         if not self.cluster.env.tracer.on:
             traced_verdict = judge_cluster(self.followed.facts())
             if traced_verdict.state is not VerdictState.UNKNOWN:
@@ -220,8 +224,8 @@ class DrawnRun:
                 facts = msgspec.structs.replace(facts, wrong_data=())
                 traced_facts = msgspec.structs.replace(traced_facts, wrong_data=())
             differences += _differences(judge_cluster(facts), judge_cluster(traced_facts))
-        for partition in in_memory.partitions:
-            difference = await self.ask_operator(app, partition)
+        for partition in verdict_in_memory.partitions:
+            difference = await self.ask_operator(app_cluster, partition)
             if difference:
                 differences.append(difference)
         return differences
@@ -291,7 +295,9 @@ class DrawnRun:
                 differences.append(f"{name} stands at {log.last_stable_offset}")
         return differences
 
-    async def ask_operator(self, app: Cluster, partition_verdict: PartitionVerdict) -> str | None:
+    async def ask_operator(
+        self, app_cluster: Cluster, partition_verdict: PartitionVerdict
+    ) -> str | None:
         """The differences between the verdict and ``txns why``; None while it gets no answer."""
         topic_name, _, index = partition_verdict.partition.rpartition("-")
         topic_partition = TopicPartition(topic_name, int(index))
@@ -300,15 +306,15 @@ class DrawnRun:
         try:
             async with asyncio.timeout(CLIENT_PATIENCE_S):
                 explanation = await explain(
-                    Admin(app), topic_partition, now_ms=self.cluster.env.clock.now_ms()
+                    Admin(app_cluster), topic_partition, now_ms=self.cluster.env.clock.now_ms()
                 )
         except (ClientError, TimeoutError):
             return None
         facts = await self.reader.read()
         if any(transaction.is_ending for transaction in facts.transactions):
             return None  # brokers don't tell clients that a fence is being written
-        second_judgement = judge_cluster(facts).of(topic_partition)
-        if second_judgement is None or _told(second_judgement) != _told(partition_verdict):
+        second_verdict = judge_cluster(facts).of(topic_partition)
+        if second_verdict is None or _told(second_verdict) != _told(partition_verdict):
             return None  # it has changed meanwhile
         if (
             explanation.verdict.state is not partition_verdict.state
@@ -337,14 +343,14 @@ def _told(partition: PartitionVerdict) -> tuple[object, ...]:
     )
 
 
-def _differences(in_memory: Verdict, traced_verdict: Verdict) -> list[str]:
+def _differences(verdict_in_memory: Verdict, traced_verdict: Verdict) -> list[str]:
     memory_sides, trace_sides = (
         {
             partition.partition: _told(partition)
             for partition in verdict.partitions
             if not partition.partition.startswith("__")
         }
-        for verdict in (in_memory, traced_verdict)
+        for verdict in (verdict_in_memory, traced_verdict)
     )
     return [
         f"brokers {memory_sides.get(name)}, the trace {trace_sides.get(name)}"
@@ -354,7 +360,7 @@ def _differences(in_memory: Verdict, traced_verdict: Verdict) -> list[str]:
         f"unfinished: brokers {ours}, the trace {theirs}"
         for ours, theirs in [
             (
-                sorted((txn.transactional_id, txn.state) for txn in in_memory.unfinished),
+                sorted((txn.transactional_id, txn.state) for txn in verdict_in_memory.unfinished),
                 sorted((txn.transactional_id, txn.state) for txn in traced_verdict.unfinished),
             )
         ]
@@ -367,10 +373,10 @@ def play(seed: int, step_count: int = STEPS) -> tuple[set[VerdictState], list[st
 
     async def story(cluster: VirtualCluster) -> tuple[set[VerdictState], list[str]]:
         drawn_run = DrawnRun(cluster)
-        async with cluster.client() as app:
+        async with cluster.client() as app_cluster:
             for _ in range(step_count):
-                await drawn_run.step(app)
-                differences = await drawn_run.compare(app)
+                await drawn_run.step(app_cluster)
+                differences = await drawn_run.compare(app_cluster)
                 if differences:
                     return drawn_run.states, [*drawn_run.steps, *differences]
         cluster.injector.disarm_all()

@@ -26,8 +26,8 @@ def words(*events: tuple[object, ...]) -> PictureWords:
     return words_of(FollowedTrace.of_recording(small(NODES, *events)))
 
 
-def row(node: str, kind: str, payload: dict[str, Any]) -> tuple[object, ...]:
-    return (node, kind, (), "", payload)
+def row(node_name: str, kind: str, payload: dict[str, Any]) -> tuple[object, ...]:
+    return (node_name, kind, (), "", payload)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_a_share_group_keeps_its_place_while_its_broker_is_down() -> None:
     share = row("broker/1", "share.load", {**SHARE, "isolation": "read_committed"})
     sentence = "share group jobs: start offset 1, next 3 · held: 1-2 by m"
     assert words(share).share_groups == {"t-0": (sentence,)}
-    down = words(share, row("broker/1", "node.down", {"role": "broker"}))
+    picture_words = words(share, row("broker/1", "node.down", {"role": "broker"}))
     last_known = sentence.replace("jobs:", "jobs (last known: no broker serves it):")
-    assert down.share_groups == {"t-0": (last_known,)}
+    assert picture_words.share_groups == {"t-0": (last_known,)}
 
 
 def test_members_of_streams_groups_say_what_they_run_and_wait_for() -> None:
@@ -118,8 +118,8 @@ def test_members_of_streams_groups_say_what_they_run_and_wait_for() -> None:
     assert words(member, pending).streams_groups["app"][-1] == (
         "position 5 of in-0 is in a transaction that is not over"
     )
-    down = words(member, row("broker/2", "node.down", {"role": "broker"}))
-    assert down.streams_groups["app"][0].endswith("(last known: no broker serves it)")
+    picture_words = words(member, row("broker/2", "node.down", {"role": "broker"}))
+    assert picture_words.streams_groups["app"][0].endswith("(last known: no broker serves it)")
     waits = row(
         "broker/2/group/0",
         "streams.member",

@@ -15,23 +15,23 @@ def test_no_value_of_a_record_is_left() -> None:
 
 
 def test_names_offsets_and_causes_stay() -> None:
-    run = recording_of_run()
-    redacted_run = redact_run(run)
-    assert redacted_run.nodes == run.nodes
-    assert [(event.i, event.k, event.tx, event.p) for event in redacted_run.events] == [
-        (event.i, event.k, event.tx, event.p) for event in run.events
+    recording = recording_of_run()
+    redacted_recording = redact_run(recording)
+    assert redacted_recording.nodes == recording.nodes
+    assert [(event.i, event.k, event.tx, event.p) for event in redacted_recording.events] == [
+        (event.i, event.k, event.tx, event.p) for event in recording.events
     ]
-    assert b"payments-0" in redacted_run.to_lines()
+    assert b"payments-0" in redacted_recording.to_lines()
 
 
 def test_a_sentence_loses_the_values_it_quotes_and_no_others() -> None:
-    run = small(
+    recording = small(
         ("client/a", "story"),
         ("client/a", "client.deliver", (), "", {"key": None, "value": "secret-12", "offset": 1}),
         ("client/a", "client.call", (), "", {"args": {"records": ["secret-1", ""]}}),
         ("story", "note", (), "", {"text": "it reads secret-12 and secret-1 at 1"}),
     )
-    delivered_data, called, note = (event.d for event in redact_run(run).events)
+    delivered_data, called, note = (event.d for event in redact_run(recording).events)
     assert delivered_data == {"key": None, "value": OMISSION_TEXT, "offset": 1}
     assert called == {"args": {"records": [OMISSION_TEXT, ""]}}
     assert note == {"text": f"it reads {OMISSION_TEXT} and {OMISSION_TEXT} at 1"}

@@ -32,8 +32,8 @@ TX = "app/7:0"
 
 def follow(*event_rows: tuple[int, str, dict[str, Any]], tx: str = TX) -> TraceState:
     events = [
-        Event(event_index, event_index * 1_000_000, node, event_index, (), kind, tx, data)
-        for event_index, (node, kind, data) in enumerate(event_rows)
+        Event(event_index, event_index * 1_000_000, node_id, event_index, (), kind, tx, data)
+        for event_index, (node_id, kind, data) in enumerate(event_rows)
     ]
     return state_at(events, NODES)
 
@@ -42,13 +42,13 @@ LEADS = (BROKER, "node.role", {"tp": "t-0", "role": "leader", "epoch": 4})
 OPENS = (LOG, "pid.open", {"tp": "t-0", "pid": 7, "epoch": 0, "first": 0})
 
 
-def batch(base: int, last_offset: int, **batch_fields: Any) -> dict[str, Any]:
+def batch(base_offset: int, last_offset: int, **batch_fields: Any) -> dict[str, Any]:
     return {
         "tp": "t-0",
         "pid": 7,
         "epoch": 0,
-        "seq": base,
-        "base": base,
+        "seq": base_offset,
+        "base": base_offset,
         "last": last_offset,
         **batch_fields,
     }
@@ -157,9 +157,9 @@ def test_markers_are_owed_until_they_are_acknowledged_or_the_coordinator_moves()
     assert state.owed[f"{TX} t-0"] == {
         "committed": False, "how": "refused", "error": "NOT_LEADER_OR_FOLLOWER", "i": 2,
     }  # fmt: skip
-    acked = follow(prepare_event, owed_event, (COORDINATOR, "marker.acked", {"tp": "t-0"}))
-    assert acked.owed == {}
-    assert acked.transactions["app"]["partitions"] == ["t-1"]
+    acked_state = follow(prepare_event, owed_event, (COORDINATOR, "marker.acked", {"tp": "t-0"}))
+    assert acked_state.owed == {}
+    assert acked_state.transactions["app"]["partitions"] == ["t-1"]
     assert follow(prepare_event, owed_event, (COORDINATOR, "marker.cancelled", {})).owed == {}
 
 
@@ -263,14 +263,14 @@ async def test_a_marker_of_a_topic_that_was_deleted_is_owed_no_more() -> None:
 # Share groups
 
 
-def share(node: int, kind: str, start: int, *held_spans: str) -> tuple[int, str, dict[str, Any]]:
+def share(node_id: int, kind: str, start: int, *held_spans: str) -> tuple[int, str, dict[str, Any]]:
     share_state = {
         "start": start,
         "next": start + 1,
         "held": list(held_spans),
         "isolation": "read_committed",
     }
-    return node, f"share.{kind}", {"group": "a b", "tp": "t-0", **share_state}
+    return node_id, f"share.{kind}", {"group": "a b", "tp": "t-0", **share_state}
 
 
 GONE = {"group": "a b", "tp": "t-0"}
@@ -288,12 +288,12 @@ def test_a_share_partition_is_as_its_leader_tells_and_ends_with_it() -> None:
         share(BROKER, "load", 0), share(OTHER, "load", 4), share(BROKER, "persist", 1)
     )
     assert late_state.shares["a b t-0"]["start"] == 4, "who led before tells nothing of it any more"
-    unloaded = follow(share(OTHER, "load", 4), (BROKER, "share.unload", GONE))
-    assert list(unloaded.shares) == ["a b t-0"]
+    unloaded_state = follow(share(OTHER, "load", 4), (BROKER, "share.unload", GONE))
+    assert list(unloaded_state.shares) == ["a b t-0"]
     assert follow(*load_events, (BROKER, "share.unload", GONE)).shares == {}
-    down = follow(*load_events, (BROKER, "node.down", {"role": "broker"}))
-    assert down.shares == {}
-    assert down.unserved_shares["a b t-0"]["held"] == ["0-0:m"], "what was known last is kept"
+    down_state = follow(*load_events, (BROKER, "node.down", {"role": "broker"}))
+    assert down_state.shares == {}
+    assert down_state.unserved_shares["a b t-0"]["held"] == ["0-0:m"], "what was known last is kept"
     reloaded_state = follow(
         *load_events, (BROKER, "node.down", {"role": "broker"}), share(OTHER, "load", 1)
     )
@@ -316,8 +316,10 @@ async def _send_heartbeat(
     group_bench: GroupBench, member_id: str, epoch: int, *task_ids: str
 ) -> int:
     """Send a heartbeat of a member with these active tasks; return its new epoch."""
-    has = Tasks(active=tasks(*task_ids)) if task_ids or not epoch else None
-    reply = await group_bench.groups.streams_heartbeat(heartbeat(member_id, epoch, owned=has))
+    owned_tasks = Tasks(active=tasks(*task_ids)) if task_ids or not epoch else None
+    reply = await group_bench.groups.streams_heartbeat(
+        heartbeat(member_id, epoch, owned=owned_tasks)
+    )
     assert isinstance(reply, StreamsReply), reply
     return reply.member_epoch
 
@@ -373,12 +375,12 @@ def test_members_of_streams_groups_go_with_the_broker_of_their_coordinator() -> 
     member = {"group": "g h", "member": "m n", "active": ["0_0"]}
     at_three = (COORDINATOR, "streams.member", member)
     assert list(follow(at_three).streams) == ["g h m n"]
-    for node, members_left in ((BROKER, ["g h m n"]), (THIRD, [])):
-        broker_down = (node, "node.down", {"role": "broker"})
+    for node_id, members_left in ((BROKER, ["g h m n"]), (THIRD, [])):
+        broker_down = (node_id, "node.down", {"role": "broker"})
         state_after = follow(at_three, broker_down)
         assert list(state_after.streams) == members_left
         assert len(state_after.streams) + len(state_after.unserved_streams) == 1, (
             "it was known last"
         )
-    served = follow(at_three, (THIRD, "node.down", {"role": "broker"}), at_three)
-    assert (len(served.streams), served.unserved_streams) == (1, {})
+    served_state = follow(at_three, (THIRD, "node.down", {"role": "broker"}), at_three)
+    assert (len(served_state.streams), served_state.unserved_streams) == (1, {})

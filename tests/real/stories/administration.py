@@ -298,12 +298,12 @@ def _describe_users(player: FramePlayer, note: str, users: list[str] | None) -> 
     )
 
 
-def _until_told(player: FramePlayer, user: str, *, exists: bool) -> None:
+def _until_told(player: FramePlayer, user_name: str, *, exists: bool) -> None:
     player.ask_until(
         lambda answer: (int(answer.results[0].error_code) == 0) is exists,
         "DescribeUserScramCredentials",
         0,
-        users=[{"name": user}],
+        users=[{"name": user_name}],
     )
 
 
@@ -384,12 +384,12 @@ def loggers(player: FramePlayer) -> None:
         ("of no broker", "x", [("no.such.Logger", SET, "DEBUG")]),
         ("of all brokers", "", [("no.such.Logger", SET, "DEBUG")]),
     ):
-        for dry in (False, True):
+        for is_dry in (False, True):
             player.ask(
                 "IncrementalAlterConfigs",
                 1,
-                f"{note} dry={dry}",
-                validate_only=dry,
+                f"{note} dry={is_dry}",
+                validate_only=is_dry,
                 resources=[
                     {
                         "resource_type": LOGGERS,
@@ -431,13 +431,13 @@ def fenced_brokers(player: FramePlayer) -> None:
 
 def _cluster(player: FramePlayer) -> None:
     for version in range(3):
-        for fenced in (False, True) if version == 2 else (False,):
+        for is_fenced in (False, True) if version == 2 else (False,):
             answer = player.ask_unrecorded(
-                "DescribeCluster", version, endpoint_type=1, include_fenced_brokers=fenced
+                "DescribeCluster", version, endpoint_type=1, include_fenced_brokers=is_fenced
             )
             # Which broker is told as the controller is left to chance.
             player.note(
-                f"DescribeCluster v{version} fenced={fenced}",
+                f"DescribeCluster v{version} fenced={is_fenced}",
                 [(node.broker_id, getattr(node, "is_fenced", None)) for node in answer.brokers],
             )
     answer = player.ask_unrecorded("Metadata", 12, topics=[])

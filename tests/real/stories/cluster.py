@@ -152,7 +152,7 @@ def client_quotas(player: FramePlayer) -> None:
     _until_told(player, address, is_set=True)
     for version in (0, 1):
         _describe(player, "user", [(*user, 0)], version=version)
-        _describe(player, "user alone", [(*user, 0)], strict=True, version=version)
+        _describe(player, "user alone", [(*user, 0)], is_strict=True, version=version)
         _describe(player, "client", [(*client, 0)], version=version)
         _describe(player, "both", [(*user, 0), (*client, 0)], version=version)
         _describe(player, "address", [(*address, 0)], version=version)
@@ -246,11 +246,11 @@ def _describe(
     note: str,
     components: list[tuple[str, str | None, int]],
     *,
-    strict: bool = False,
+    is_strict: bool = False,
     version: int = 1,
 ) -> None:
     answer = player.ask_unrecorded(
-        "DescribeClientQuotas", version, strict=strict, components=_filter(components)
+        "DescribeClientQuotas", version, strict=is_strict, components=_filter(components)
     )
     entries = [
         (

@@ -187,8 +187,8 @@ def alter_every_broker_config(player: FramePlayer) -> None:
         for name, key in keys.items():
             if name in OF_A_PLACE and broker_name:
                 continue
-            default = _SOME_VALUES.get(key.type, "x") if key.default is None else key.default
-            for value in dict.fromkeys((default, *_wrong_values(key))):
+            default_text = _SOME_VALUES.get(key.type, "x") if key.default is None else key.default
+            for value in dict.fromkeys((default_text, *_wrong_values(key))):
                 answer = player.ask_unrecorded(
                     "IncrementalAlterConfigs",
                     1,

@@ -179,9 +179,12 @@ def fetch_versions(player: FramePlayer) -> None:
             "Produce", 8, **produce(topic, records(record_value, record_value), 8)
         )
     for version in range(4, 19):
-        for isolation in (0, 1):
+        for isolation_level in (0, 1):
             player.ask(
-                "Fetch", version, f"isolation {isolation}", **fetch(topic, isolation=isolation)
+                "Fetch",
+                version,
+                f"isolation {isolation_level}",
+                **fetch(topic, isolation=isolation_level),
             )
         for offset in (-1, 1, 5, 6, 7):
             player.ask("Fetch", version, f"offset {offset}", **fetch(topic, offset))
@@ -234,8 +237,8 @@ def fetch_versions(player: FramePlayer) -> None:
 def list_offsets(player: FramePlayer) -> None:
     """ListOffsets by every special timestamp in every version, by time, and with mistakes."""
     topic, _ = topic_and_id = player.create_topic(partitions=2)
-    for index, stamp in enumerate((10, 30, 20, 40, 40)):
-        batch = records(f"{index}", timestamp_ms=STAMP_MS + stamp)
+    for index, timestamp_ms in enumerate((10, 30, 20, 40, 40)):
+        batch = records(f"{index}", timestamp_ms=STAMP_MS + timestamp_ms)
         player.ask_unrecorded("Produce", 8, **produce(topic_and_id, batch, 8))
 
     def ask(
@@ -245,7 +248,7 @@ def list_offsets(player: FramePlayer) -> None:
         partition: int = 0,
         timestamp: int = -1,
         replica: int = -1,
-        isolation: int = 0,
+        isolation_level: int = 0,
         epoch: int = -1,
         name: str = topic,
     ) -> None:
@@ -254,7 +257,7 @@ def list_offsets(player: FramePlayer) -> None:
             version,
             note,
             replica_id=replica,
-            isolation_level=isolation,
+            isolation_level=isolation_level,
             timeout=1000,
             topics=[
                 {
@@ -274,7 +277,7 @@ def list_offsets(player: FramePlayer) -> None:
         for timestamp in (-1, -2, -3, -4, -5, -6, -7, -100):
             ask(f"{timestamp}", version, timestamp=timestamp)
             ask(f"{timestamp} empty", version, timestamp=timestamp, partition=1)
-            ask(f"{timestamp} committed", version, timestamp=timestamp, isolation=1)
+            ask(f"{timestamp} committed", version, timestamp=timestamp, isolation_level=1)
         for offset in (0, 10, 11, 25, 30, 31, 40, 41):
             ask(f"time {offset}", version, timestamp=STAMP_MS + offset)
         ask("unknown topic", version, name=player.full_name("missing"))
@@ -285,7 +288,7 @@ def list_offsets(player: FramePlayer) -> None:
             ask(f"epoch {epoch}", version, epoch=epoch)
         ask("debugging", version, replica=-2)
         ask("follower", version, replica=5)
-        ask("isolation 2", version, isolation=2)
+        ask("isolation 2", version, isolation_level=2)
         end_query = {"partition_index": 0, "timestamp": -1}
         player.ask(
             "ListOffsets",

@@ -162,23 +162,23 @@ def lasting_prepare(player: FramePlayer) -> None:
             txn.end("end", end, committed=committed, epoch=txn.epoch)
             txn.player.await_state(txn.id, "PrepareCommit" if committed else "PrepareAbort")
             txn.describe("prepared")
-            for committed_again in (True, False):
+            for is_committed_again in (True, False):
                 for api in (3, 4, 5):
-                    txn.end(f"again {committed_again}", api, committed=committed_again)
+                    txn.end(f"again {is_committed_again}", api, committed=is_committed_again)
                     txn.end(
-                        f"again {committed_again} one less",
+                        f"again {is_committed_again} one less",
                         api,
-                        committed=committed_again,
+                        committed=is_committed_again,
                         epoch=txn.epoch - 1,
                     )
                     txn.end(
-                        f"again {committed_again} wrong pid",
+                        f"again {is_committed_again} wrong pid",
                         api,
-                        committed=committed_again,
-                        pid=txn.pid + 100_000,
+                        committed=is_committed_again,
+                        producer_id=txn.pid + 100_000,
                     )
             txn.add("add", topic, 3)
-            txn.add("add wrong pid", topic, 3, pid=txn.pid + 100_000)
+            txn.add("add wrong pid", topic, 3, producer_id=txn.pid + 100_000)
             txn.add("add wrong epoch", topic, 3, epoch=txn.epoch + 1)
             txn.add("verify", topic, 4, is_verification=True)
             txn.add("verify wrong epoch", topic, 4, epoch=txn.epoch + 1, is_verification=True)

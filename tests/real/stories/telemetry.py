@@ -55,8 +55,8 @@ def _without_subscription(player: FramePlayer) -> None:
     player.ask(PUSH, 0, "one more last one", **{**push, "terminating": True})
     player.ask(GET, 0, "after the last one", client_instance_id=_client(2))
     for number in (0, 1, 2):
-        reserved = uuid.UUID(int=number)
-        player.ask(PUSH, 0, f"of a reserved client {number}", **_push(reserved, 0))
+        reserved_id = uuid.UUID(int=number)
+        player.ask(PUSH, 0, f"of a reserved client {number}", **_push(reserved_id, 0))
     player.ask(PUSH, 0, "of an unknown client", **_push(_client(3), 0))
     player.ask(PUSH, 0, "its last one, unknown", **{**_push(_client(4), 0), "terminating": True})
 
@@ -128,10 +128,10 @@ def _match_clients(player: FramePlayer) -> None:
         ),
         start=40,
     ):
-        mark = f"mark.{number}"
+        mark_text = f"mark.{number}"
         _subscribe(player, "chosen", {"metrics": "yes", "match": match})
-        _subscribe(player, "mark", {"metrics": mark})
-        _until_wanted(player, _client(39), {mark}.issubset)
+        _subscribe(player, "mark", {"metrics": mark_text})
+        _until_wanted(player, _client(39), {mark_text}.issubset)
         player.reconnect(client_id=client_id)
         player.ask_unrecorded("ApiVersions", 3, **_software("differ", "1.2"))
         answer = player.ask_unrecorded(GET, 0, client_instance_id=_client(number))

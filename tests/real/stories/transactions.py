@@ -19,7 +19,7 @@ def new_flow(player: FramePlayer) -> None:
         txn.end("abort of nothing again", 5, committed=False)
         txn.wait_until_ended("CompleteAbort")
         txn.send("starts at 5", topic, version, 5)
-        txn.send("wrong pid", topic, version, 0, pid=txn.pid + 100_000)
+        txn.send("wrong pid", topic, version, 0, producer_id=txn.pid + 100_000)
         txn.send("higher epoch", topic, version, 0, epoch=txn.epoch + 1)
         txn.send("lower epoch", topic, version, 0, epoch=txn.epoch - 1)
         txn.describe("before")
@@ -33,7 +33,7 @@ def new_flow(player: FramePlayer) -> None:
         txn.send("stale epoch", topic, version, 2, epoch=txn.epoch - 1)
         producers_of(player, topic, "open")
         ask_at_both_levels(player, topic, "open")
-        txn.end("wrong pid", 5, pid=txn.pid + 100_000)
+        txn.end("wrong pid", 5, producer_id=txn.pid + 100_000)
         txn.end("lower epoch", 5, epoch=txn.epoch - 1)
         txn.end("higher epoch", 5, epoch=txn.epoch + 1)
         for transactional_id in ("", player.full_name("nobody")):

@@ -58,7 +58,7 @@ class StoryTxn:
         topic: Topic,
         version: int = 3,
         *partitions: int,
-        pid: int | None = None,
+        producer_id: int | None = None,
         epoch: int | None = None,
         is_verification: bool = False,
     ) -> Any:
@@ -68,7 +68,7 @@ class StoryTxn:
             note,
             **add_partitions_values(
                 self.id,
-                self.pid if pid is None else pid,
+                self.pid if producer_id is None else producer_id,
                 self.epoch if epoch is None else epoch,
                 [(topic[0], list(partitions or (0,)))],
                 only_verifies=is_verification,
@@ -89,14 +89,14 @@ class StoryTxn:
         version: int,
         sequence: int,
         *,
-        pid: int | None = None,
+        producer_id: int | None = None,
         epoch: int | None = None,
         partition: int = 0,
         is_transactional: bool = True,
     ) -> Any:
         batch = records(
             "x",
-            producer_id=self.pid if pid is None else pid,
+            producer_id=self.pid if producer_id is None else producer_id,
             producer_epoch=self.epoch if epoch is None else epoch,
             base_sequence=sequence,
             is_transactional=is_transactional,
@@ -114,7 +114,7 @@ class StoryTxn:
         version: int,
         *,
         committed: bool = True,
-        pid: int | None = None,
+        producer_id: int | None = None,
         epoch: int | None = None,
     ) -> Any:
         answer = self.player.ask(
@@ -122,7 +122,7 @@ class StoryTxn:
             version,
             note,
             transactional_id=self.id,
-            producer_id=self.pid if pid is None else pid,
+            producer_id=self.pid if producer_id is None else producer_id,
             producer_epoch=self.epoch if epoch is None else epoch,
             committed=committed,
         )
@@ -147,16 +147,19 @@ def ask_at_both_levels(player: FramePlayer, topic: Topic, note: str) -> None:
     """Send Fetch and ListOffsets at each isolation level; `note` goes into the record of the
     answers.
     """
-    for isolation in (0, 1):
+    for isolation_level in (0, 1):
         player.ask(
-            "Fetch", 12, f"{note}, isolation {isolation}", **fetch(topic, isolation=isolation)
+            "Fetch",
+            12,
+            f"{note}, isolation {isolation_level}",
+            **fetch(topic, isolation=isolation_level),
         )
         player.ask(
             "ListOffsets",
             7,
-            f"{note}, isolation {isolation}",
+            f"{note}, isolation {isolation_level}",
             replica_id=-1,
-            isolation_level=isolation,
+            isolation_level=isolation_level,
             topics=[{"name": topic[0], "partitions": [{"partition_index": 0, "timestamp": -1}]}],
         )
 
@@ -165,7 +168,7 @@ def marker(
     player: FramePlayer,
     topic: Topic,
     note: str,
-    pid: int,
+    producer_id: int,
     epoch: int,
     *,
     committed: bool = True,
@@ -181,7 +184,7 @@ def marker(
         f"{note} tv{transaction_version}",
         markers=[
             {
-                "producer_id": pid,
+                "producer_id": producer_id,
                 "producer_epoch": epoch,
                 "transaction_result": committed,
                 "coordinator_epoch": coordinator_epoch,

@@ -55,13 +55,17 @@ def options(*arguments: str) -> StreamOptions:
 
 
 def test_times_are_given_as_people_count_them() -> None:
-    read = options(
+    stream_options = options(
         *("--bootstrap-server", "h:1", "--topic", "u", "--interval", "0.5"),
         *("--probe-interval", "2", "--max-transaction-timeout", "1.5"),
     )
-    assert (read.topics, read.sink) == (("t", "u"), "file:///s")
-    assert (read.interval_ms, read.probe_interval_ms, read.older_than_ms) == (500, 2_000, 90_000)
-    assert read.program == "txnsim txns --bootstrap-server h:1"
+    assert (stream_options.topics, stream_options.sink) == (("t", "u"), "file:///s")
+    assert (
+        stream_options.interval_ms,
+        stream_options.probe_interval_ms,
+        stream_options.older_than_ms,
+    ) == (500, 2_000, 90_000)
+    assert stream_options.program == "txnsim txns --bootstrap-server h:1"
 
 
 def test_a_property_file_reaches_connector_probe_and_the_commands_that_are_told(
@@ -69,10 +73,10 @@ def test_a_property_file_reaches_connector_probe_and_the_commands_that_are_told(
 ) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=h:1\nssl.protocol=TLSv1.3\n")
-    read = options("--command-config", str(file), "--alerts-to", "topic:alerts")
-    assert read.client == {"bootstrap.servers": "h:1", "ssl.protocol": "TLSv1.3"}
-    assert read.program == f"txnsim txns --bootstrap-server h:1 --command-config {file}"
-    assert read.alerts_topic == "alerts"
+    stream_options = options("--command-config", str(file), "--alerts-to", "topic:alerts")
+    assert stream_options.client == {"bootstrap.servers": "h:1", "ssl.protocol": "TLSv1.3"}
+    assert stream_options.program == f"txnsim txns --bootstrap-server h:1 --command-config {file}"
+    assert stream_options.alerts_topic == "alerts"
 
 
 @pytest.mark.parametrize(
@@ -123,26 +127,26 @@ def test_events_are_lines_of_json_and_alerts_are_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "alerts.jsonl"
-    teller = EventPrinter(as_json=True, alerts_file=file)
-    teller.print_event(BatchWritten(batch_id=2, row_count=5, offsets={"t": {"0": 5}}))
-    teller.print_event(AlertChanged(alert=ALERT, connector_lag=0))
-    teller.print_event(AlertChanged(alert=ALERT, connector_lag=None))
-    teller.print_event(NotProbed(place_text="t-1", error="no leader"))
-    out, err = capsys.readouterr()
-    batch, alert, _ = map(json.loads, out.splitlines())
+    event_printer = EventPrinter(as_json=True, alerts_file=file)
+    event_printer.print_event(BatchWritten(batch_id=2, row_count=5, offsets={"t": {"0": 5}}))
+    event_printer.print_event(AlertChanged(alert=ALERT, connector_lag=0))
+    event_printer.print_event(AlertChanged(alert=ALERT, connector_lag=None))
+    event_printer.print_event(NotProbed(place_text="t-1", error="no leader"))
+    output, error_output = capsys.readouterr()
+    batch, alert, _ = map(json.loads, output.splitlines())
     assert batch == {"event": "batch", "batch": 2, "rows": 5, "offsets": {"t": {"0": 5}}}
     assert (alert["event"], alert["producer_id"], alert["connector_lag"]) == ("raised", 7, 0)
-    assert err == "t-1 could not be asked: no leader\n"
+    assert error_output == "t-1 could not be asked: no leader\n"
     assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == [ALERT.id] * 2
 
 
 def test_people_are_told_in_sentences(capsys: pytest.CaptureFixture[str]) -> None:
-    teller = EventPrinter(as_json=False, alerts_file=None)
-    teller.print_event(BatchWritten(batch_id=2, row_count=5, offsets={}))
-    teller.print_event(AlertChanged(alert=ALERT, connector_lag=0))
-    batch, alert = capsys.readouterr().out.splitlines()
+    event_printer = EventPrinter(as_json=False, alerts_file=None)
+    event_printer.print_event(BatchWritten(batch_id=2, row_count=5, offsets={}))
+    event_printer.print_event(AlertChanged(alert=ALERT, connector_lag=0))
+    batch, alert_name = capsys.readouterr().out.splitlines()
     assert batch == "batch 2: 5 records"
-    assert alert == f"{ALERT.sentence} (Spark's connector reports a lag of 0)"
+    assert alert_name == f"{ALERT.sentence} (Spark's connector reports a lag of 0)"
 
 
 class FakeSpark:
@@ -162,8 +166,10 @@ def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
     class QuickStream:
         """A stream that is told to stop at once."""
 
-        def __init__(self, session: FakeSpark, read: StreamOptions, on_event: object) -> None:
-            assert (session, read.topics) == (spark, ("t",))
+        def __init__(
+            self, session: FakeSpark, stream_options: StreamOptions, on_event: object
+        ) -> None:
+            assert (session, stream_options.topics) == (spark, ("t",))
             self.standing_alerts = standing_alerts
 
         def start(self) -> None:

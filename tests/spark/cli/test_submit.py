@@ -49,20 +49,20 @@ def test_a_script_s_own_folder_hides_no_module_of_python_s(tmp_path: Path) -> No
 
 
 def test_a_python_without_txnsim_is_told_which_one_to_name(tmp_path: Path) -> None:
-    package = tmp_path / "lib" / "python3.12" / "site-packages" / "txnsim"
-    (package / "cli").mkdir(parents=True)
-    script = package / "cli" / "submit.py"
-    script.write_bytes(Path(submit.__file__).read_bytes())
-    assert "spark.pyspark.python=/path/to/python," in submit.advice_for_other_python(package)
-    python = tmp_path / "bin" / "python"
-    python.parent.mkdir()
-    python.touch()
+    package_folder = tmp_path / "lib" / "python3.12" / "site-packages" / "txnsim"
+    (package_folder / "cli").mkdir(parents=True)
+    script_file = package_folder / "cli" / "submit.py"
+    script_file.write_bytes(Path(submit.__file__).read_bytes())
+    assert "spark.pyspark.python=/path/to/python," in submit.advice_for_other_python(package_folder)
+    python_program = tmp_path / "bin" / "python"
+    python_program.parent.mkdir()
+    python_program.touch()
     # Without site-packages and without PYTHONPATH: no Python of this machine has txnsim so.
-    command = [sys.executable, "-I", "-S", str(script), "logs", "verify", "/logs"]
+    command = [sys.executable, "-I", "-S", str(script_file), "logs", "verify", "/logs"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (process.returncode, process.stderr) == (
         2,
-        f"{submit.advice_for_other_python(package)}\n",
+        f"{submit.advice_for_other_python(package_folder)}\n",
     )
-    assert f"--conf spark.pyspark.python={python}," in process.stderr
+    assert f"--conf spark.pyspark.python={python_program}," in process.stderr
     assert f"spark-submit runs {sys.executable}, in which txnsim is not installed" in process.stderr

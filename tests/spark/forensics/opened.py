@@ -57,15 +57,15 @@ def no_marker_since(_since_ms: int) -> PartitionMarkers:
 
 
 def knowing(
-    newest_record: TxnRecord | None = None, decision: TxnRecord | None = None
+    newest_record: TxnRecord | None = None, decision_record: TxnRecord | None = None
 ) -> Coordinators:
     """The logs of a coordinator that has this entry, or no entry."""
-    entries = (
+    coordinator_entries = (
         []
         if newest_record is None
-        else [CoordinatorEntry(newest_record=newest_record, decision=decision)]
+        else [CoordinatorEntry(newest_record=newest_record, decision=decision_record)]
     )
-    return coordinators_of(entries, forgotten_id_by_producer={}, partitions_on_disk=[0])
+    return coordinators_of(coordinator_entries, forgotten_id_by_producer={}, partitions_on_disk=[0])
 
 
 def ends(

@@ -50,9 +50,9 @@ def test_the_newest_records_are_the_entries(broker: BrokerDir) -> None:
         move("Empty"),
         move("Ongoing", HERE),
         move("PrepareCommit", HERE, at_ms=NOW + 5),
-        move("Ongoing", HERE, name="gone", pid=8),
+        move("Ongoing", HERE, name="gone", producer_id=8),
         Tombstone(transactional_id=TransactionalId("gone")),
-        move("CompleteCommit", name="rotated", pid=10, previous_id=9),
+        move("CompleteCommit", name="rotated", producer_id=10, previous_id=9),
     )
     coordinators, problems = read_entries(broker.stop())
     assert problems == []
@@ -72,10 +72,10 @@ def test_the_newest_records_are_the_entries(broker: BrokerDir) -> None:
 
 
 def test_of_several_replicas_the_furthest_one_is_read(tmp_path: Path) -> None:
-    lagging_broker, ahead = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
+    lagging_broker, dir_ahead = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
     lagging_broker.coordinator(move("Empty"))
-    ahead.coordinator(move("Empty"), move("Ongoing", HERE))
-    logs = coordinator_logs_of(states_in(lagging_broker.stop(), ahead.stop()))
+    dir_ahead.coordinator(move("Empty"), move("Ongoing", HERE))
+    logs = coordinator_logs_of(states_in(lagging_broker.stop(), dir_ahead.stop()))
     assert [state.replica.broker for state in logs[0]] == [2, 1]
     assert read_coordinators(logs, print).entry_by_producer[7].newest_record.state == "Ongoing"
 
@@ -96,16 +96,16 @@ def test_a_log_that_is_shorter_than_its_broker_noted_has_lost_its_end(broker: Br
 
 
 def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
-    hurt, sound_dir = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
-    log = log_in(hurt.coordinator(move("Empty"), move("Ongoing", HERE)))
+    hurt_dir, sound_dir = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
+    log = log_in(hurt_dir.coordinator(move("Empty"), move("Ongoing", HERE)))
     sound_dir.coordinator(move("Empty"))
     log.write_bytes(log.read_bytes()[:-1])
     problems: list[str] = []
-    states = states_in(hurt.stop(), sound_dir.stop())
-    coordinators = read_coordinators({0: [states[0], states[1]]}, problems.append)
+    replica_states = states_in(hurt_dir.stop(), sound_dir.stop())
+    coordinators = read_coordinators({0: [replica_states[0], replica_states[1]]}, problems.append)
     assert coordinators.is_complete
-    (problem,) = problems
-    assert problem.startswith(f"{log}, byte ")
+    (problem_text,) = problems
+    assert problem_text.startswith(f"{log}, byte ")
 
 
 def test_damage_on_every_replica_is_told_once_each(broker: BrokerDir) -> None:
@@ -139,13 +139,13 @@ def test_a_record_of_an_unknown_version_is_passed_over(broker: BrokerDir) -> Non
 def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator_log, "SAMPLE_SIZE", 0)
     broker.coordinator(
-        move("PrepareAbort", HERE, name="a", pid=1),
-        move("CompleteAbort", name="a", pid=1),
-        move("PrepareCommit", HERE, name="b", pid=2),
-        move("CompleteCommit", name="b", pid=2),
-        move("CompleteCommit", name="c", pid=4, previous_id=3),
-        move("PrepareCommit", HERE, name="owing", pid=5),
-        *(move("Ongoing", HERE, name=name, pid=pid) for name, pid in (("d", 6), ("e", 7))),
+        move("PrepareAbort", HERE, name="a", producer_id=1),
+        move("CompleteAbort", name="a", producer_id=1),
+        move("PrepareCommit", HERE, name="b", producer_id=2),
+        move("CompleteCommit", name="b", producer_id=2),
+        move("CompleteCommit", name="c", producer_id=4, previous_id=3),
+        move("PrepareCommit", HERE, name="owing", producer_id=5),
+        *(move("Ongoing", HERE, name=name, producer_id=pid) for name, pid in (("d", 6), ("e", 7))),
         *(Tombstone(transactional_id=TransactionalId(name)) for name in ("d", "e")),
     )
     (state,) = states_in(broker.stop())

@@ -184,7 +184,7 @@ def test_a_producer_of_a_snapshot_without_the_field_of_its_transaction_is_incomp
 
 
 @pytest.mark.parametrize(
-    ("payload", "entry"),
+    ("payload_text", "entry_text"),
     [
         ('key: {"type":"0","data":{"transactionalId":"a }} payload: {"}} payload: null', "deleted"),
         (
@@ -198,10 +198,10 @@ def test_a_producer_of_a_snapshot_without_the_field_of_its_transaction_is_incomp
     ],
 )
 def test_an_entry_that_is_not_whole_is_not_taken_for_a_deletion(
-    payload: str, entry: str | None
+    payload_text: str, entry_text: str | None
 ) -> None:
-    entry_read = entry_of(f"offset: 0 CreateTime: 1 {payload}", 1)
-    assert (entry_read is None) if entry is None else isinstance(entry_read, str)
+    entry_read = entry_of(f"offset: 0 CreateTime: 1 {payload_text}", 1)
+    assert (entry_read is None) if entry_text is None else isinstance(entry_read, str)
 
 
 def test_json_that_is_no_log_line_is_left_alone() -> None:

@@ -107,7 +107,7 @@ def test_a_transaction_without_a_marker_is_open_from_its_first_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("coordinator", "expected", "says"),
+    ("coordinator", "expected_status", "says"),
     [
         (entry("Empty"), OpenTxnStatus.HANGING, "is Empty without this partition"),
         (entry("Ongoing", LISTED), OpenTxnStatus.ALIVE, "is Ongoing with this partition"),
@@ -118,10 +118,10 @@ def test_a_transaction_without_a_marker_is_open_from_its_first_batch() -> None:
     ],
 )
 def test_an_open_transaction_is_judged_by_the_coordinators_log(
-    coordinator: str, expected: OpenTxnStatus, says: str
+    coordinator: str, expected_status: OpenTxnStatus, says: str
 ) -> None:
-    dump_answer, reason = verdict(ORDERS, batch(0), COORDINATOR, coordinator)
-    assert dump_answer is expected
+    dump_status, reason = verdict(ORDERS, batch(0), COORDINATOR, coordinator)
+    assert dump_status is expected_status
     assert says in reason
     assert "broker" not in reason
 
@@ -138,14 +138,14 @@ def test_a_replica_of_the_coordinators_log_that_lags_convicts_no_one() -> None:
     lagging = COORDINATOR.replace("/disk/", "/other/") + entry("Empty")
     assert verdict(ORDERS, batch(0), whole_log, lagging)[0] is OpenTxnStatus.ALIVE
     old_dump = COORDINATOR + entry("Empty", at_ms=NOW_MS - 2 * HOUR_MS)
-    dump_answer, reason = verdict(ORDERS, batch(0), old_dump)
-    assert dump_answer is OpenTxnStatus.UNKNOWN
+    dump_status, reason = verdict(ORDERS, batch(0), old_dump)
+    assert dump_status is OpenTxnStatus.UNKNOWN
     assert "may be old" in reason
 
 
 def test_what_was_written_a_moment_ago_is_not_called_hanging() -> None:
-    dump_answer, reason = verdict(ORDERS, batch(0, at_ms=NOW_MS), COORDINATOR, entry("Empty"))
-    assert dump_answer is OpenTxnStatus.RECENT
+    dump_status, reason = verdict(ORDERS, batch(0, at_ms=NOW_MS), COORDINATOR, entry("Empty"))
+    assert dump_status is OpenTxnStatus.RECENT
     assert "less than 15 minutes" in reason
 
 

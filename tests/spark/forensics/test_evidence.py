@@ -61,13 +61,15 @@ KNOWN = coordinators_of(
 )
 
 
-def evidence_for(facts: ReplicaBasis = FACTS, coordinators: Coordinators = KNOWN) -> Evidence:
+def evidence_for(
+    replica_basis: ReplicaBasis = FACTS, coordinators: Coordinators = KNOWN
+) -> Evidence:
     spread = TxnSpread(transaction=txn(), deciding_replica=ENDS, open_on=(ENDS,))
     return evidence_of(
         spread,
         opinion_on(txn(), HERE, coordinators, as_of_ms=0, markers=no_marker_since),
         coordinators,
-        facts,
+        replica_basis,
     )
 
 
@@ -177,8 +179,8 @@ def test_replicas_are_told_in_a_few_words() -> None:
     assert evidence_for(
         replaced_facts(assignment=three_replicas, brokers_seen=(1, 2))(FACTS)
     ).replicas.summary == ("2 of 3 replicas seen, in sync {1,2}, leader 2; not seen: broker 3")
-    headless = ReplicaAssignment(replicas=(1,), in_sync=(1,), leader=-1)
-    assert evidence_for(replaced_facts(assignment=headless)(FACTS)).replicas.summary == (
+    headless_assignment = ReplicaAssignment(replicas=(1,), in_sync=(1,), leader=-1)
+    assert evidence_for(replaced_facts(assignment=headless_assignment)(FACTS)).replicas.summary == (
         "1 of 1 replicas seen, in sync {1}, no leader"
     )
     assert (
@@ -187,20 +189,20 @@ def test_replicas_are_told_in_a_few_words() -> None:
 
 
 def test_damage_weighs_more_than_what_is_missing() -> None:
-    worse = replaced_facts(
+    worse_basis = replaced_facts(
         gaps=(Gap(first_offset=6, next_offset=8),), start_batch=StartBatch.ANOTHERS
     )(FACTS)
-    assert evidence_for(worse).status is Status.DAMAGED
-    assert len(evidence_for(worse).reasons) == 2
+    assert evidence_for(worse_basis).status is Status.DAMAGED
+    assert len(evidence_for(worse_basis).reasons) == 2
 
 
 # Coordinators
 
 
 def known_coordinators(has_entry: bool = True, **values: object) -> Coordinators:
-    entries = [CoordinatorEntry(newest_record=EMPTY)] if has_entry else []
+    coordinator_entries = [CoordinatorEntry(newest_record=EMPTY)] if has_entry else []
     all_coordinators = coordinators_of(
-        entries, forgotten_id_by_producer={}, partitions_on_disk=[0, 1]
+        coordinator_entries, forgotten_id_by_producer={}, partitions_on_disk=[0, 1]
     )
     return msgspec.structs.replace(all_coordinators, **values)
 
@@ -281,7 +283,7 @@ def test_the_metadata_log_says_which_ones_are_stale(
     topics: KnownTopics, ids: tuple[str | None, ...], stale_brokers: list[int]
 ) -> None:
     identities = identities_of(topics, *ids)
-    assert [evidence.broker for evidence in identities.stale] == stale_brokers
+    assert [stale_evidence.broker for stale_evidence in identities.stale] == stale_brokers
     assert identities.undecided_reason_by_topic == {}
     assert [
         broker for broker in range(1, 4) if identities.is_stale(replica(broker))
@@ -369,8 +371,13 @@ def test_directories_tell_it(
         [remade_topic(tmp_path, copies=copies, has_lost_records=has_lost_records)]
     )
     stale_rows = [
-        (evidence.topic, evidence.broker, evidence.topic_id, evidence.living_topic_id)
-        for evidence in identities.stale
+        (
+            stale_evidence.topic,
+            stale_evidence.broker,
+            stale_evidence.topic_id,
+            stale_evidence.living_topic_id,
+        )
+        for stale_evidence in identities.stale
     ]
     assert stale_rows == [("gone", 2, GONE_ID, None), ("orders", 2, OLD_ID, NEW_ID)]
     assert identities.undecided_reason_by_topic == {}
@@ -407,11 +414,11 @@ def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_row_of_a_stale_replica_is_left_out() -> None:
-    stale_replica = Stale(
+    stale_evidence = Stale(
         topic="t", partition=0, topic_id="a", living_topic_id=None, broker=1, log_dir="/b"
     )
     rows = [{"log_dir": "/b", "topic": "t", "partition": partition} for partition in (0, 1)]
-    assert list(Identities(stale=(stale_replica,)).living_rows(rows)) == rows[1:]
+    assert list(Identities(stale=(stale_evidence,)).living_rows(rows)) == rows[1:]
 
 
 # Coordinators' entries, by producer id.
@@ -435,18 +442,19 @@ def record(
 
 
 def fold_entries(*records: TxnRecord) -> EntryBuilder:
-    folder = EntryBuilder()
+    entry_builder = EntryBuilder()
     for record in records:
-        folder.take_record(record)
-    return folder
+        entry_builder.take_record(record)
+    return entry_builder
 
 
 def test_the_newest_record_of_an_id_is_its_entry() -> None:
-    folder = fold_entries(
+    entry_builder = fold_entries(
         record(0, "Empty"), record(1, "Ongoing"), record(2, "Empty", transactional_id="other")
     )
     assert {
-        entry.newest_record.transactional_id: entry.newest_record.offset for entry in folder.entries
+        entry.newest_record.transactional_id: entry.newest_record.offset
+        for entry in entry_builder.entries
     } == {
         "app": 1,
         "other": 2,
@@ -454,21 +462,21 @@ def test_the_newest_record_of_an_id_is_its_entry() -> None:
 
 
 def test_the_last_decision_stays_with_the_entry_after_it_is_complete() -> None:
-    folder = fold_entries(
+    entry_builder = fold_entries(
         record(0, "PrepareCommit"), record(1, "CompleteCommit"), record(2, "Ongoing")
     )
-    (entry,) = folder.entries
+    (entry,) = entry_builder.entries
     assert entry.newest_record.state == "Ongoing"
     assert entry.decision is not None
     assert entry.decision.offset == 0
 
 
 def test_a_tombstone_forgets_the_id_and_keeps_the_name_for_its_producer() -> None:
-    folder = fold_entries(
+    entry_builder = fold_entries(
         record(0, "CompleteAbort"), record(1, ""), record(2, "", transactional_id="never seen")
     )
-    assert folder.entries == ()
-    assert folder.forgotten_id_by_producer == {7: "app"}
+    assert entry_builder.entries == ()
+    assert entry_builder.forgotten_id_by_producer == {7: "app"}
 
 
 def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> None:
@@ -523,10 +531,13 @@ def test_what_is_missing_is_said() -> None:
     )
     assert Coordinators(partition_count=3).is_complete
     assert Coordinators(partition_count=3).gap_text == ""
-    lacking = coordinators_of(
+    lacking_coordinators = coordinators_of(
         [], forgotten_id_by_producer={}, partitions_on_disk=[0, 3], damaged_partitions=[3]
     )
-    assert (lacking.missing_partitions, lacking.damaged_partitions) == ((1, 2), frozenset({3}))
+    assert (lacking_coordinators.missing_partitions, lacking_coordinators.damaged_partitions) == (
+        (1, 2),
+        frozenset({3}),
+    )
 
 
 # Replicas by the metadata log.
@@ -542,26 +553,31 @@ def copy_in(log_dir: Path, *records: bytes) -> Path:
 
 
 def test_the_newest_copy_counts(tmp_path: Path) -> None:
-    old_copy = copy_in(tmp_path / "b1", topic("orders", ID), partition(ID, replicas=(1, 2, 3)))
-    new_copy = copy_in(
+    old_copy_directory = copy_in(
+        tmp_path / "b1", topic("orders", ID), partition(ID, replicas=(1, 2, 3))
+    )
+    new_copy_directory = copy_in(
         tmp_path / "b2",
         topic("orders", ID),
         partition(ID, replicas=(1, 2, 3)),
         partition(ID, replicas=(1, 2, 3), isr=(1, 2), leader=2),
     )
-    expected = ReplicaAssignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
-    for order in ([old_copy, new_copy], [new_copy, old_copy]):
+    expected_assignment = ReplicaAssignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
+    for order in (
+        [old_copy_directory, new_copy_directory],
+        [new_copy_directory, old_copy_directory],
+    ):
         known_topics = known_topics_in(order, print)
-        assert known_topics.assignments == {TopicPartition("orders", 0): expected}
+        assert known_topics.assignments == {TopicPartition("orders", 0): expected_assignment}
         assert known_topics.topic_ids == {"orders": uuid_text(ID)}
 
 
 def test_an_eligible_leader_counts_where_the_last_one_in_sync_has_stopped(tmp_path: Path) -> None:
     stopped_partition = partition(ID, replicas=(1,), isr=(), leader=-1, elr=(1,))
     log_dir = copy_in(tmp_path / "b1", topic("orders", ID), stopped_partition)
-    expected = ReplicaAssignment(replicas=(1,), in_sync=(1,), leader=-1)
+    expected_assignment = ReplicaAssignment(replicas=(1,), in_sync=(1,), leader=-1)
     known_topics = known_topics_in([log_dir], print)
-    assert known_topics.assignments == {TopicPartition("orders", 0): expected}
+    assert known_topics.assignments == {TopicPartition("orders", 0): expected_assignment}
 
 
 def test_without_a_copy_nothing_is_known(tmp_path: Path) -> None:
@@ -606,17 +622,17 @@ GUESSED = coordinators_of([], forgotten_id_by_producer={}, partitions_on_disk=[0
 
 def test_the_metadata_log_says_how_many_coordinators_logs_there_are() -> None:
     assert (GUESSED.partition_count, GUESSED.is_complete) == (1, True)
-    identities = complete_coordinators(GUESSED, STATE, {0: {1, 3}})
+    coordinators_of_identities = complete_coordinators(GUESSED, STATE, {0: {1, 3}})
     assert (
-        identities.partition_count,
-        identities.missing_partitions,
-        identities.not_in_sync_text_by_partition,
+        coordinators_of_identities.partition_count,
+        coordinators_of_identities.missing_partitions,
+        coordinators_of_identities.not_in_sync_text_by_partition,
     ) == (
         3,
         (1, 2),
         {},
     )
-    assert not identities.is_complete
+    assert not coordinators_of_identities.is_complete
     assert complete_coordinators(GUESSED, {}, {0: {1}}) == GUESSED
 
 

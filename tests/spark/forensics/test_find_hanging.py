@@ -95,16 +95,16 @@ def test_a_transaction_that_nobody_lists_hangs(
 
 
 @pytest.mark.parametrize(
-    ("state", "verdict"),
+    ("state", "status"),
     [("Ongoing", OpenTxnStatus.ALIVE), ("PrepareAbort", OpenTxnStatus.DECIDED)],
 )
 def test_a_transaction_that_its_coordinator_lists_does_not_hang(
-    tmp_path: Path, driver: LogDriver, state: str, verdict: OpenTxnStatus
+    tmp_path: Path, driver: LogDriver, state: str, status: OpenTxnStatus
 ) -> None:
     report = report_on(broker_with(tmp_path / "b", driver, state).path)
-    assert only_finding(report).verdict is verdict
+    assert only_finding(report).verdict is status
     assert [owed_txn.state for owed_txn in report.owed] == (
-        [state] if verdict is OpenTxnStatus.DECIDED else []
+        [state] if status is OpenTxnStatus.DECIDED else []
     )
 
 
@@ -165,8 +165,8 @@ def test_where_retention_took_the_markers_nothing_is_guessed(
     replica = broker.replica(driver)
     broker.coordinator(*decided_and_complete(at_ms=NOW - 3))
     broker.stop()
-    first_log, *_ = sorted(replica.glob("*.log"))
-    for file in replica.glob(f"{first_log.stem}.*"):
+    first_log_file, *_ = sorted(replica.glob("*.log"))
+    for file in replica.glob(f"{first_log_file.stem}.*"):
         file.unlink()
     finding = only_finding(report_on(broker.path))
     assert (finding.verdict, finding.outcome) == (OpenTxnStatus.HANGING, "unknown")
@@ -176,8 +176,8 @@ def test_no_more_segments_are_read_than_a_time_needs(tmp_path: Path, driver: Log
     """Closed segments whose greatest timestamp is older are not opened."""
     for _ in range(3):
         driver.now += 10 * MINUTE
-        driver.txn(0, pid=9)
-        driver.end(committed=True, pid=9)
+        driver.txn(0, producer_id=9)
+        driver.end(committed=True, producer_id=9)
         for _ in range(4):
             driver.append(plain(timestamp=driver.now))
     replica = BrokerDir(tmp_path / "b").replica(driver)
@@ -188,11 +188,11 @@ def test_no_more_segments_are_read_than_a_time_needs(tmp_path: Path, driver: Log
         )
     )
     end = driver.log.log_end_offset
-    every = markers_before(segments, 9, before_offset=end, since_ms=0)
+    all_markers = markers_before(segments, 9, before_offset=end, since_ms=0)
     late_markers = markers_before(segments, 9, before_offset=end, since_ms=NOW + 25 * MINUTE)
-    assert (len(every.markers), every.complete_since_ms) == (3, BEFORE_ALL_MARKERS_MS)
+    assert (len(all_markers.markers), all_markers.complete_since_ms) == (3, BEFORE_ALL_MARKERS_MS)
     assert late_markers.complete_since_ms == NOW + 25 * MINUTE
-    assert late_markers.markers == every.markers[-len(late_markers.markers) :]
+    assert late_markers.markers == all_markers.markers[-len(late_markers.markers) :]
     assert 0 < len(late_markers.markers) < 3
     assert markers_before([], 9, before_offset=0, since_ms=0) == NO_MARKERS
 
@@ -248,21 +248,23 @@ def test_only_the_topics_that_are_asked_for_are_judged(tmp_path: Path, driver: L
 
 def test_a_torn_tail_is_told_and_not_counted(tmp_path: Path, driver: LogDriver) -> None:
     broker = broker_with(tmp_path / "b", driver, "Empty", is_clean=False)
-    *_, (_, last_log) = names.Suffix.LOG.files_in(broker.path / "orders-0")
-    last_log.write_bytes(last_log.read_bytes()[:-1])
+    *_, (_, last_log_file) = names.Suffix.LOG.files_in(broker.path / "orders-0")
+    last_log_file.write_bytes(last_log_file.read_bytes()[:-1])
     report = report_on(broker.path)
     end = driver.log.log_end_offset - 1
     # What was below the high watermark is lost, unless the checkpoint is older than that.
-    (problem,) = report.source.problems
-    assert problem.endswith(
+    (problem_text,) = report.source.problems
+    assert problem_text.endswith(
         f"orders-0: the log ends at offset {end}, below its high watermark {end + 1}"
     )
-    checkpoint = broker.path / names.FileName.HIGH_WATERMARKS
-    checkpoint.write_text(checkpoint.read_text().replace(f"orders 0 {end + 1}", f"orders 0 {end}"))
+    checkpoint_file = broker.path / names.FileName.HIGH_WATERMARKS
+    checkpoint_file.write_text(
+        checkpoint_file.read_text().replace(f"orders 0 {end + 1}", f"orders 0 {end}")
+    )
     report = report_on(broker.path)
     assert only_finding(report).start_offset == 2
     (cut_off_line,) = report.source.cut_off
-    assert cut_off_line.startswith(f"{last_log}, byte ")
+    assert cut_off_line.startswith(f"{last_log_file}, byte ")
     assert report.source.problems == ()
     assert report.partitions[0].end_offset == end
 
@@ -271,11 +273,11 @@ def test_where_a_log_can_not_be_read_to_its_end_nothing_is_guessed(
     tmp_path: Path, driver: LogDriver
 ) -> None:
     broker = broker_with(tmp_path / "b", driver, "Empty")
-    _, (_, middle), *_ = names.Suffix.LOG.files_in(broker.path / "orders-0")
-    middle.write_bytes(middle.read_bytes()[:-1])
+    _, (_, middle_segment), *_ = names.Suffix.LOG.files_in(broker.path / "orders-0")
+    middle_segment.write_bytes(middle_segment.read_bytes()[:-1])
     report = report_on(broker.path, uses_snapshots=False)
     assert only_finding(report).verdict is OpenTxnStatus.UNKNOWN
-    assert only_finding(report).reason.startswith(f"it may have ended: {middle}, byte ")
+    assert only_finding(report).reason.startswith(f"it may have ended: {middle_segment}, byte ")
     assert len(report.source.problems) == 1
     assert only_finding(report_on(broker.path)).verdict is OpenTxnStatus.HANGING
 
@@ -325,9 +327,9 @@ def test_what_a_kill_left_to_read_takes_the_extra(
     """The extra's libraries are imported neither before the message nor if snapshots are enough."""
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.setattr(on_demand_imports, "find_spec", lambda _name: None)
-    killed = broker_with(tmp_path / "killed", driver, "Ongoing", is_clean=False)
+    killed_dir = broker_with(tmp_path / "killed", driver, "Ongoing", is_clean=False)
     with pytest.raises(MissingExtraError, match="the extra spark is not installed"):
-        report_on(killed.path)
+        report_on(killed_dir.path)
     stopped_broker = broker_with(tmp_path / "stopped", driver, "Ongoing")
     assert only_finding(report_on(stopped_broker.path)).verdict is OpenTxnStatus.ALIVE
 
@@ -342,9 +344,9 @@ def test_the_files_of_an_advanced_clock_are_one_line_with_the_time_to_ask_for(
         stamp = (newest_ms - number * 1_000) / 1_000
         os.utime(file, (stamp, stamp))
     report = report_on(broker.path, as_of_ms=None, now_ms=NOW + MINUTE)
-    (problem,) = report.source.problems
+    (problem_text,) = report.source.problems
     newest_text = time_text(newest_ms + 999)
-    assert problem.endswith(f"other files: --as-of {newest_text} takes them")
+    assert problem_text.endswith(f"other files: --as-of {newest_text} takes them")
     later_report = report_on(broker.path, as_of_ms=time_ms_of(newest_text), now_ms=NOW + MINUTE)
     assert later_report.source.problems == ()
     assert only_finding(later_report).verdict is OpenTxnStatus.HANGING

@@ -264,10 +264,10 @@ def fail_if_asked(replica: ReplicaEnds, offset: int, producer_id: int) -> bool:
 
 
 def test_the_furthest_replica_of_the_newest_leader_epoch_counts() -> None:
-    short_and_new = ends(1, 8, (0, 0), (2, 7))
-    long_and_old = ends(2, 90, (0, 0))
-    longer = ends(3, 9, (0, 0), (2, 7))
-    assert elected_replica([short_and_new, long_and_old, longer]) is longer
+    short_and_new_ends = ends(1, 8, (0, 0), (2, 7))
+    long_and_old_ends = ends(2, 90, (0, 0))
+    longer_ends = ends(3, 9, (0, 0), (2, 7))
+    assert elected_replica([short_and_new_ends, long_and_old_ends, longer_ends]) is longer_ends
     assert elected_replica([ends(5, 9), ends(4, 9)]).replica.broker == 4
 
 
@@ -323,7 +323,7 @@ SPREADS = {
 
 
 def opens(txn_by_broker: Mapping[int, OpenTxn]) -> dict[str, OpenTxn]:
-    return {f"/b{broker}/orders-0": finding for broker, finding in txn_by_broker.items()}
+    return {f"/b{broker}/orders-0": open_txn for broker, open_txn in txn_by_broker.items()}
 
 
 @pytest.mark.parametrize("case", SPREADS.values(), ids=SPREADS)
@@ -415,7 +415,7 @@ def test_what_nobody_lists_is_recent_until_it_is_old() -> None:
 
 
 def finding_on(
-    facts: ReplicaBasis,
+    replica_basis: ReplicaBasis,
     conditions: SearchConditions = QUESTION,
     age_ms: int = 60 * MINUTE,
     coordinators: Coordinators | None = None,
@@ -426,29 +426,31 @@ def finding_on(
         HERE,
         knowing() if coordinators is None else coordinators,
         conditions,
-        facts,
+        replica_basis,
         no_marker_since,
     )
 
 
 def test_no_command_is_told_on_evidence_that_is_not_sound() -> None:
-    facts = msgspec.structs.replace(FACTS, start_batch=StartBatch.ANOTHERS)
-    finding = finding_on(facts)
+    replica_basis = msgspec.structs.replace(FACTS, start_batch=StartBatch.ANOTHERS)
+    finding = finding_on(replica_basis)
     assert (finding.verdict, finding.evidence.status, finding.command) == (
         OpenTxnStatus.HANGING,
         Status.DAMAGED,
         None,
     )
     assert (
-        finding_on(facts, msgspec.structs.replace(QUESTION, accepts_damage=True)).command
+        finding_on(replica_basis, msgspec.structs.replace(QUESTION, accepts_damage=True)).command
         is not None
     )
     assert finding_on(FACTS).evidence.is_sound
 
 
 def test_what_could_not_be_read_to_its_end_may_have_ended() -> None:
-    facts = msgspec.structs.replace(FACTS, notes=ReadNotes(read_from=0, damage=("byte 7: torn",)))
-    finding = finding_on(facts)
+    replica_basis = msgspec.structs.replace(
+        FACTS, notes=ReadNotes(read_from=0, damage=("byte 7: torn",))
+    )
+    finding = finding_on(replica_basis)
     assert (finding.verdict, finding.reason) == (
         OpenTxnStatus.UNKNOWN,
         "it may have ended: byte 7: torn",
@@ -457,9 +459,9 @@ def test_what_could_not_be_read_to_its_end_may_have_ended() -> None:
 
 def test_a_time_in_the_future_does_not_hide_what_the_file_tells() -> None:
     old_state = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
-    facts = msgspec.structs.replace(FACTS, state=old_state)
+    replica_basis = msgspec.structs.replace(FACTS, state=old_state)
     conditions = msgspec.structs.replace(QUESTION, now_ms=NOW)
-    finding = finding_on(facts, conditions, age_ms=-MINUTE)
+    finding = finding_on(replica_basis, conditions, age_ms=-MINUTE)
     assert (finding.verdict, finding.listed_by_kafka) == (OpenTxnStatus.HANGING, False)
     assert finding.reason.endswith("so the time of the file counts")
     young_finding = finding_on(FACTS, conditions, age_ms=-MINUTE)
@@ -471,8 +473,10 @@ def test_a_time_in_the_future_does_not_hide_what_the_file_tells() -> None:
 
 def test_records_without_a_time_are_as_old_as_their_file() -> None:
     old_state = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
-    facts = msgspec.structs.replace(FACTS, state=old_state)
-    finding = finding_on(facts, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
+    replica_basis = msgspec.structs.replace(FACTS, state=old_state)
+    finding = finding_on(
+        replica_basis, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5
+    )
     assert (finding.last_timestamp_ms, finding.verdict) == (-5, OpenTxnStatus.HANGING)
     assert finding.reason.endswith("its records bear no time, so the time of the file counts")
     young_finding = finding_on(FACTS, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
@@ -490,20 +494,20 @@ def test_records_without_a_time_are_as_old_as_their_file() -> None:
 def test_where_the_end_of_the_log_is_lost_the_marker_may_be_too(
     lost_fields: dict[str, object],
 ) -> None:
-    facts = msgspec.structs.replace(
+    replica_basis = msgspec.structs.replace(
         FACTS, state=msgspec.structs.replace(FACTS.state, **lost_fields)
     )
-    finding = finding_on(facts, msgspec.structs.replace(QUESTION, accepts_damage=True))
+    finding = finding_on(replica_basis, msgspec.structs.replace(QUESTION, accepts_damage=True))
     assert (finding.verdict, finding.abort) == (OpenTxnStatus.UNKNOWN, None)
     assert finding.reason.startswith("it may have ended: the log ends at offset ")
     assert (
-        finding_on(facts, coordinators=knowing(record("Ongoing", HERE))).verdict
+        finding_on(replica_basis, coordinators=knowing(record("Ongoing", HERE))).verdict
         is OpenTxnStatus.ALIVE
     )
 
 
 @pytest.mark.parametrize(
-    ("coordinators", "verdict"),
+    ("coordinators", "status"),
     [
         (knowing(record("Ongoing", HERE)), OpenTxnStatus.ALIVE),
         (knowing(record("PrepareAbort", HERE)), OpenTxnStatus.DECIDED),
@@ -511,11 +515,11 @@ def test_where_the_end_of_the_log_is_lost_the_marker_may_be_too(
     ],
 )
 def test_age_does_not_matter_to_what_does_not_hang(
-    coordinators: Coordinators, verdict: OpenTxnStatus
+    coordinators: Coordinators, status: OpenTxnStatus
 ) -> None:
     for age_ms in (1, 60 * MINUTE):
         finding = finding_with(coordinators, age_ms=age_ms)
-        assert (finding.verdict, finding.command) == (verdict, None)
+        assert (finding.verdict, finding.command) == (status, None)
 
 
 def test_a_transaction_is_late_by_its_own_timeout() -> None:
@@ -560,9 +564,9 @@ def test_minutes_are_cut_towards_zero() -> None:
 
 
 def stood(
-    counts: ReplicaEnds, *transactions: OpenTxn, replica_ends: tuple[ReplicaEnds, ...] = ()
+    counted_ends: ReplicaEnds, *transactions: OpenTxn, replica_ends: tuple[ReplicaEnds, ...] = ()
 ) -> PartitionFigures:
-    return figures_of([*replica_ends, counts], counts, transactions, QUESTION)
+    return figures_of([*replica_ends, counted_ends], counted_ends, transactions, QUESTION)
 
 
 def test_how_a_partition_stood() -> None:
@@ -588,8 +592,8 @@ def test_the_high_watermark_is_the_highest_that_a_replica_of_this_epoch_noted() 
 
 
 def test_a_beginning_that_is_gone_tells_no_time() -> None:
-    undated = msgspec.structs.replace(txn(), start_timestamp_ms=None)
-    figures = stood(ends(), undated)
+    undated_txn = msgspec.structs.replace(txn(), start_timestamp_ms=None)
+    figures = stood(ends(), undated_txn)
     assert (figures.stands_since_ms, figures.stands_for_ms) == (None, None)
 
 
@@ -647,7 +651,7 @@ class Session:
 
 
 @pytest.mark.parametrize(
-    ("time", "expected"),
+    ("time", "expected_number"),
     [
         (None, None),
         (1_700_000_000_000, 1_700_000_000_000),
@@ -659,7 +663,7 @@ class Session:
 )
 def test_a_time_is_given_in_many_ways(
     time: datetime | int | str | None,
-    expected: int | None,
+    expected_number: int | None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -675,7 +679,7 @@ def test_a_time_is_given_in_many_ways(
     with pytest.raises(BadInputError, match="looked"):
         find_hanging(Session(), str(tmp_path), as_of=time)  # type: ignore[arg-type]  # - a stand-in
     (finding,) = search_times
-    assert getattr(finding, "as_of_ms") == expected  # noqa: B009 - of an object
+    assert getattr(finding, "as_of_ms") == expected_number  # noqa: B009 - of an object
     assert getattr(finding, "paths") == (tmp_path,)  # noqa: B009 - of an object
 
 

@@ -41,15 +41,15 @@ def open_by_one_walk(log_bytes: bytes) -> dict[int, OpenTxn]:
     for producer_id, events in events_of(log_bytes).items():
         marks = [event_number for event_number, event in enumerate(events) if event.is_marker]
         opening_events = [event for event in events[marks[-1] + 1 if marks else 0 :] if event.opens]
-        tail = [event.header for event in opening_events]
-        if producer_id >= 0 and tail:
+        last_headers = [event.header for event in opening_events]
+        if producer_id >= 0 and last_headers:
             open_txns[producer_id] = OpenTxn(
                 producer_id=producer_id,
-                producer_epoch=tail[-1].producer_epoch,
-                start_offset=tail[0].base_offset,
+                producer_epoch=last_headers[-1].producer_epoch,
+                start_offset=last_headers[0].base_offset,
                 start_position=opening_events[0].position,
-                start_timestamp_ms=tail[0].max_timestamp_ms,
-                last_timestamp_ms=tail[-1].max_timestamp_ms,
+                start_timestamp_ms=last_headers[0].max_timestamp_ms,
+                last_timestamp_ms=last_headers[-1].max_timestamp_ms,
                 coordinator_epoch=events[marks[-1]].coordinator_epoch if marks else None,
             )
     return open_txns
@@ -69,9 +69,9 @@ def cut_log(batch_data: bytes, cut_batch_numbers: set[int]) -> list[bytes]:
 @pytest.mark.slow
 @given(acts(), st.sets(st.integers(1, 29)))
 def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
-    history: list[Act], cut_batch_numbers: set[int]
+    act_history: list[Act], cut_batch_numbers: set[int]
 ) -> None:
-    segment_bytes = segment_of(history)
+    segment_bytes = segment_of(act_history)
     parts = cut_log(segment_bytes, cut_batch_numbers)
     starts = accumulate(map(len, parts), initial=0)
     piece_fragments = [
@@ -81,8 +81,10 @@ def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
 
 
 @given(acts(), st.integers(0, 29))
-def test_a_snapshot_stands_for_everything_below_it(history: list[Act], snapshot_index: int) -> None:
-    segment_bytes = segment_of(history)
+def test_a_snapshot_stands_for_everything_below_it(
+    act_history: list[Act], snapshot_index: int
+) -> None:
+    segment_bytes = segment_of(act_history)
     log_below, rest_of_log = (
         [*cut_log(segment_bytes, {snapshot_index}), b""][:2]
         if snapshot_index
@@ -90,9 +92,9 @@ def test_a_snapshot_stands_for_everything_below_it(history: list[Act], snapshot_
     )
     seeds = {event.producer_id: entry_of(event) for event in open_by_one_walk(log_below).values()}
     open_txns = open_transactions_after(seeds, [fragments_of_piece(rest_of_log)])
-    expected = open_by_one_walk(segment_bytes)
-    assert open_txns.keys() == expected.keys()
-    for producer_id, txn in expected.items():
+    expected_txn_by_producer = open_by_one_walk(segment_bytes)
+    assert open_txns.keys() == expected_txn_by_producer.keys()
+    for producer_id, txn in expected_txn_by_producer.items():
         assert open_txns[producer_id].start_offset == txn.start_offset
         assert open_txns[producer_id].last_timestamp_ms == txn.last_timestamp_ms
         assert open_txns[producer_id].producer_epoch == txn.producer_epoch

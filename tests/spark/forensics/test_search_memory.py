@@ -24,16 +24,16 @@ from txnsim_spark.scan.segments import SegmentFile, replicas_in, segments_of
 class Job:
     """A scheduled search, and beside it one that reads everything."""
 
-    def __init__(self, growing_dir: GrowingDir, state: Path) -> None:
+    def __init__(self, growing_dir: GrowingDir, state_file: Path) -> None:
         self._growing = growing_dir
-        self._state = state
+        self._state = state_file
 
     def run(self) -> tuple[int, int]:
         """Search with and without memory; return the bytes that were read, and all bytes."""
-        everything = report_since(self._growing.path)
-        answer_with_memory = report_since(self._growing.path, since=self._state)
-        sizes = answer_with_memory.source.scanned_bytes, everything.source.scanned_bytes
-        assert encode_report(answer_with_memory) == encode_report(everything)
+        report_of_everything = report_since(self._growing.path)
+        report_with_memory = report_since(self._growing.path, since=self._state)
+        sizes = report_with_memory.source.scanned_bytes, report_of_everything.source.scanned_bytes
+        assert encode_report(report_with_memory) == encode_report(report_of_everything)
         return sizes
 
 
@@ -97,30 +97,30 @@ def test_what_is_new_is_read(growing_dir: GrowingDir, job: Job) -> None:
 
 def test_a_torn_end_is_read_again_until_it_is_whole(growing_dir: GrowingDir, job: Job) -> None:
     growing_dir.grow()
-    last_segment = segments(growing_dir)[-1]
-    whole_segment = last_segment.read_bytes()
-    last_segment.write_bytes(whole_segment[:-9])
+    last_segment_file = segments(growing_dir)[-1]
+    whole_segment = last_segment_file.read_bytes()
+    last_segment_file.write_bytes(whole_segment[:-9])
     read, size = job.run()
     assert 0 < read <= size
-    last_segment.write_bytes(whole_segment)
+    last_segment_file.write_bytes(whole_segment)
     job.run()
     assert job.run()[0] == 0
 
 
 def test_deleted_segments_are_forgotten(growing_dir: GrowingDir, job: Job) -> None:
-    first_segment, second_segment, *other_segments = segments(growing_dir)
+    first_segment_file, second_segment_file, *other_segments = segments(growing_dir)
     assert other_segments
-    for deleted_segment in (first_segment, second_segment):
-        deleted_segment.unlink()
+    for deleted_segment_file in (first_segment_file, second_segment_file):
+        deleted_segment_file.unlink()
     assert job.run()[0] == 0
-    for deleted_segment in other_segments[:-1]:
-        deleted_segment.unlink()
+    for deleted_segment_file in other_segments[:-1]:
+        deleted_segment_file.unlink()
     assert job.run()[0] == 0
 
 
 def test_a_log_that_was_cut_back_is_read_again(growing_dir: GrowingDir, job: Job) -> None:
-    *other_segments, last_segment = segments(growing_dir)
-    last_segment.unlink()
+    *other_segments, last_segment_file = segments(growing_dir)
+    last_segment_file.unlink()
     assert job.run()[0] == size_of(*other_segments), "the last batch that was read is gone"
     file_bytes = other_segments[-1].read_bytes()
     other_segments[-1].write_bytes(file_bytes[: len(file_bytes) // 2])
@@ -128,11 +128,11 @@ def test_a_log_that_was_cut_back_is_read_again(growing_dir: GrowingDir, job: Job
 
 
 def test_a_new_leader_s_batches_are_read(growing_dir: GrowingDir, job: Job) -> None:
-    last_segment = segments(growing_dir)[-1]
-    file_bytes = bytearray(last_segment.read_bytes())
-    position, _ = last_batch_position(segment_of(last_segment))
+    last_segment_file = segments(growing_dir)[-1]
+    file_bytes = bytearray(last_segment_file.read_bytes())
+    position, _ = last_batch_position(segment_of(last_segment_file))
     file_bytes[position + 12 : position + 16] = (5).to_bytes(4)  # its leader's epoch, in no CRC
-    last_segment.write_bytes(file_bytes)
+    last_segment_file.write_bytes(file_bytes)
     assert job.run()[0] == size_of(*segments(growing_dir))
     assert job.run()[0] == 0
 
@@ -145,8 +145,8 @@ def test_another_topic_of_the_same_name_is_read(growing_dir: GrowingDir, job: Jo
 
 
 def test_damage_is_told_each_time(growing_dir: GrowingDir, job: Job) -> None:
-    last_segment = segments(growing_dir)[-1]
-    last_segment.write_bytes(last_segment.read_bytes() + bytes(100))
+    last_segment_file = segments(growing_dir)[-1]
+    last_segment_file.write_bytes(last_segment_file.read_bytes() + bytes(100))
     for _ in range(2):
         assert job.run()[0] > 0
 

@@ -127,8 +127,8 @@ def both(log_dir: Path) -> tuple[ReplicaRead, ReplicaRead, int]:
         isinstance(content, Note) and content.kind is NoteKind.AGAIN
         for _, content in walk_segments(small_sections)
     )
-    apart_contents = read_tasks(state, ([segment] for segment in reversed(small_sections)))
-    return read_tasks(state, [state.unread_segments]), apart_contents, reread_count
+    read_apart = read_tasks(state, ([segment] for segment in reversed(small_sections)))
+    return read_tasks(state, [state.unread_segments]), read_apart, reread_count
 
 
 def in_many_segments(log_dir: Path, *, is_clean: bool) -> list[Path]:
@@ -141,15 +141,15 @@ def in_many_segments(log_dir: Path, *, is_clean: bool) -> list[Path]:
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_sections_tell_what_the_whole_tells(tmp_path: Path, *, is_clean: bool) -> None:
     paths = in_many_segments(tmp_path, is_clean=is_clean)
-    whole_contents, apart_contents, rereads = both(tmp_path)
-    assert whole_contents == apart_contents
-    assert whole_contents.open_txn_by_producer
-    assert not rereads
+    whole_read, read_apart, reread_count = both(tmp_path)
+    assert whole_read == read_apart
+    assert whole_read.open_txn_by_producer
+    assert not reread_count
     cut(paths[-1], paths[-1].stat().st_size - 3)  # as a killed broker leaves it
-    whole_contents, apart_contents, rereads = both(tmp_path)
-    assert whole_contents == apart_contents
-    assert rereads == is_clean
-    assert (whole_contents.notes.cut_off is None) is is_clean
+    whole_read, read_apart, reread_count = both(tmp_path)
+    assert whole_read == read_apart
+    assert reread_count == is_clean
+    assert (whole_read.notes.cut_off is None) is is_clean
 
 
 @pytest.mark.costly
@@ -161,18 +161,18 @@ def test_one_flipped_bit_is_told_alike(tmp_path: Path, step: int, *, is_clean: b
     next section begins.
     """
     paths = in_many_segments(tmp_path, is_clean=is_clean)
-    alike_count = rereads = 0
+    alike_count = reread_count = 0
     for path in paths[:1] + paths[-2:]:
         file_bytes = path.read_bytes()
         for position in range(0, len(file_bytes), step):
             overwrite(path, position, bytes([file_bytes[position] ^ 1 << position % 8]))
-            whole_contents, apart_contents, twice = both(tmp_path)
-            assert whole_contents == apart_contents, (path, position)
+            whole_read, read_apart, twice = both(tmp_path)
+            assert whole_read == read_apart, (path, position)
             alike_count += not twice
-            rereads += bool(twice)
+            reread_count += bool(twice)
         path.write_bytes(file_bytes)
     assert alike_count
-    assert rereads
+    assert reread_count
 
 
 @pytest.mark.slow
@@ -194,9 +194,9 @@ def test_of_a_replica_that_no_checkpoint_names_segments_are_tasks(
         file_bytes = path.read_bytes()
         for position in range(0, len(file_bytes), step):
             overwrite(path, position, bytes([file_bytes[position] ^ 1 << position % 8]))
-            whole_contents, apart_contents, _ = both(tmp_path)
-            assert whole_contents == apart_contents, (path, position)
-            cuts.add(whole_contents.notes.cut_off and whole_contents.notes.cut_off.file)
+            whole_read, read_apart, _ = both(tmp_path)
+            assert whole_read == read_apart, (path, position)
+            cuts.add(whole_read.notes.cut_off and whole_read.notes.cut_off.file)
         path.write_bytes(file_bytes)
     assert cuts >= set(map(str, paths))
 
@@ -245,8 +245,8 @@ def test_what_two_tables_tell(
     tmp_path: Path, damage: Damage, is_told: dict[bool, bool], is_clean: bool
 ) -> None:
     folder = made_replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
-    first_log, *_ = logs_of(folder)
-    damage(first_log, read_batch_header(first_log.read_bytes()).size)
+    first_log_file, *_ = logs_of(folder)
+    damage(first_log_file, read_batch_header(first_log_file.read_bytes()).size)
     rows, notes = rows_and_notes(tmp_path)
     assert rows == table(tmp_path, "fragments", options=PASSING_OVER)
     # After an orderly stop no broker computes a CRC; only what was asked for is told.
@@ -265,11 +265,16 @@ def test_what_two_tables_tell(
 
 def test_missing_offsets_are_told(tmp_path: Path) -> None:
     folder = made_replica(broker_dir(tmp_path), busy_log())
-    _, second_log, *_ = logs_of(folder)
-    second_log.write_bytes(b"")
-    (gap,) = [segment for segment in rows_and_notes(tmp_path)[1] if segment.kind is NoteKind.GAP]
-    assert (gap.file, gap.from_offset) == (str(second_log), int(second_log.stem))
-    assert gap.to_offset > gap.from_offset
+    _, second_log_file, *_ = logs_of(folder)
+    second_log_file.write_bytes(b"")
+    (gap_note,) = [
+        segment for segment in rows_and_notes(tmp_path)[1] if segment.kind is NoteKind.GAP
+    ]
+    assert (gap_note.file, gap_note.from_offset) == (
+        str(second_log_file),
+        int(second_log_file.stem),
+    )
+    assert gap_note.to_offset > gap_note.from_offset
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -277,11 +282,13 @@ def test_offsets_behind_a_tear_are_missing_where_the_log_goes_on(
     tmp_path: Path, is_clean: bool
 ) -> None:
     folder = made_replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
-    first_log, second_log, *_ = logs_of(folder)
-    cut(first_log, first_log.stat().st_size - 3)
+    first_log_file, second_log_file, *_ = logs_of(folder)
+    cut(first_log_file, first_log_file.stat().st_size - 3)
     gaps = [segment for segment in rows_and_notes(tmp_path)[1] if segment.kind is NoteKind.GAP]
     # After a crash all behind the tear is cut off: nothing is left that a gap could lie before.
-    assert [gap.to_offset for gap in gaps] == ([int(second_log.stem)] if is_clean else [])
+    assert [gap_note.to_offset for gap_note in gaps] == (
+        [int(second_log_file.stem)] if is_clean else []
+    )
 
 
 def test_a_segment_that_can_not_be_read_is_told(tmp_path: Path) -> None:
@@ -303,9 +310,9 @@ def driver() -> LogDriver:
     """A log of several segments; producer 7 has a transaction open since offset 4."""
     log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=300))
     log_driver.txn(0)
-    log_driver.txn(0, pid=8)
+    log_driver.txn(0, producer_id=8)
     log_driver.end(committed=True)
-    log_driver.end(committed=True, pid=8)
+    log_driver.end(committed=True, producer_id=8)
     log_driver.txn(1)
     for _ in range(6):
         log_driver.append(plain())
@@ -341,9 +348,9 @@ def test_after_a_stop_in_order_nothing_is_left_to_read(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     broker.replica(driver)
-    snapshot_reading = ReplicaLook(broker.stop())
-    state = snapshot_reading.state
-    assert (snapshot_reading.unread, state.unread_bytes, snapshot_reading.problems) == ([], 0, [])
+    snapshot_look = ReplicaLook(broker.stop())
+    state = snapshot_look.state
+    assert (snapshot_look.unread, state.unread_bytes, snapshot_look.problems) == ([], 0, [])
     assert state.ends.end_offset == state.snapshot_offset == driver.log.log_end_offset
     assert state.ends.high_watermark == driver.log.high_watermark
     assert state.ends.epochs == ((0, 0),)
@@ -359,12 +366,12 @@ def test_after_a_kill_the_segments_behind_the_last_snapshot_are_left(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     remove_end_snapshot(broker.replica(driver))
-    snapshot_reading = ReplicaLook(broker.kill())
-    assert snapshot_reading.unread == snapshot_reading.segments[-1:]
-    assert snapshot_reading.state.snapshot_offset == snapshot_reading.segments[-1]
-    assert snapshot_reading.state.ends.end_offset == driver.log.log_end_offset
-    assert set(snapshot_reading.state.seed_by_producer) == {7, 8}
-    assert not snapshot_reading.state.is_clean
+    snapshot_look = ReplicaLook(broker.kill())
+    assert snapshot_look.unread == snapshot_look.segments[-1:]
+    assert snapshot_look.state.snapshot_offset == snapshot_look.segments[-1]
+    assert snapshot_look.state.ends.end_offset == driver.log.log_end_offset
+    assert set(snapshot_look.state.seed_by_producer) == {7, 8}
+    assert not snapshot_look.state.is_clean
 
 
 def test_after_a_kill_what_a_broker_would_recover_is_read_whatever_snapshots_say(
@@ -378,9 +385,9 @@ def test_a_mark_without_a_snapshot_at_the_end_says_nothing(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     remove_end_snapshot(broker.replica(driver))
-    snapshot_reading = ReplicaLook(broker.stop())
-    assert snapshot_reading.unread == snapshot_reading.segments[-1:]
-    assert snapshot_reading.state.ends.end_offset == driver.log.log_end_offset
+    snapshot_look = ReplicaLook(broker.stop())
+    assert snapshot_look.unread == snapshot_look.segments[-1:]
+    assert snapshot_look.state.ends.end_offset == driver.log.log_end_offset
 
 
 def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(broker: BrokerDir) -> None:
@@ -390,29 +397,29 @@ def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(broker: BrokerDir
     driver.append(plain())
     (log, *_) = names.Suffix.LOG.files_in(replica)
     log[1].write_bytes(b"".join(driver.log.batches()))
-    snapshot_reading = ReplicaLook(broker.kill())
-    assert (snapshot_reading.unread, snapshot_reading.state.snapshot_offset) == ([0], None)
-    assert snapshot_reading.state.ends.end_offset == 2
+    snapshot_look = ReplicaLook(broker.kill())
+    assert (snapshot_look.unread, snapshot_look.state.snapshot_offset) == ([0], None)
+    assert snapshot_look.state.ends.end_offset == 2
 
 
 def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     replica = broker.replica(driver)
-    *_, (_, last_snapshot) = names.Suffix.SNAPSHOT.files_in(replica)
-    last_snapshot.write_bytes(b"\0\1nonsense...")
-    snapshot_reading = ReplicaLook(broker.stop())
-    assert snapshot_reading.unread == snapshot_reading.segments[-1:]
-    (problem,) = snapshot_reading.problems
-    assert problem.startswith(f"{last_snapshot}: a producer snapshot with CRC")
-    assert problem.endswith("; an older one is taken")
+    *_, (_, last_snapshot_file) = names.Suffix.SNAPSHOT.files_in(replica)
+    last_snapshot_file.write_bytes(b"\0\1nonsense...")
+    snapshot_look = ReplicaLook(broker.stop())
+    assert snapshot_look.unread == snapshot_look.segments[-1:]
+    (problem_text,) = snapshot_look.problems
+    assert problem_text.startswith(f"{last_snapshot_file}: a producer snapshot with CRC")
+    assert problem_text.endswith("; an older one is taken")
 
 
 def test_without_snapshots_every_segment_is_left(broker: BrokerDir, driver: LogDriver) -> None:
     broker.replica(driver)
-    snapshot_reading = ReplicaLook(broker.stop(), uses_snapshots=False)
-    assert snapshot_reading.unread == snapshot_reading.segments
-    assert (snapshot_reading.state.seed_by_producer, snapshot_reading.state.snapshot_offset) == (
+    snapshot_look = ReplicaLook(broker.stop(), uses_snapshots=False)
+    assert snapshot_look.unread == snapshot_look.segments
+    assert (snapshot_look.state.seed_by_producer, snapshot_look.state.snapshot_offset) == (
         {},
         None,
     )
@@ -420,19 +427,19 @@ def test_without_snapshots_every_segment_is_left(broker: BrokerDir, driver: LogD
 
 def test_an_empty_replica_is_read_to_its_end(broker: BrokerDir) -> None:
     broker.replica(LogDriver())
-    snapshot_reading = ReplicaLook(broker.stop())
-    assert (snapshot_reading.unread, snapshot_reading.state.ends.end_offset) == ([], 0)
+    snapshot_look = ReplicaLook(broker.stop())
+    assert (snapshot_look.unread, snapshot_look.state.ends.end_offset) == ([], 0)
 
 
 def test_a_replica_without_segments_is_empty(broker: BrokerDir) -> None:
     (broker.path / "orders-0").mkdir()
-    snapshot_reading = ReplicaLook(broker.stop())
+    snapshot_look = ReplicaLook(broker.stop())
     assert (
-        snapshot_reading.segments,
-        snapshot_reading.state.ends.end_offset,
-        snapshot_reading.state.newest_ms,
+        snapshot_look.segments,
+        snapshot_look.state.ends.end_offset,
+        snapshot_look.state.newest_ms,
     ) == ([], 0, -1)
-    assert (snapshot_reading.state.ends.epochs, snapshot_reading.state.ends.high_watermark) == (
+    assert (snapshot_look.state.ends.epochs, snapshot_look.state.ends.high_watermark) == (
         (),
         None,
     )
@@ -452,9 +459,9 @@ def test_notes_that_make_no_sense_are_told_and_left_out(
     broker.stop()
     (broker.path / names.FileName.HIGH_WATERMARKS).write_bytes(log_bytes)
     (replica / names.FileName.LEADER_EPOCHS).write_bytes(log_bytes)
-    snapshot_reading = ReplicaLook(broker.path)
-    assert len(snapshot_reading.problems) == 2
-    assert (snapshot_reading.state.ends.epochs, snapshot_reading.state.ends.high_watermark) == (
+    snapshot_look = ReplicaLook(broker.path)
+    assert len(snapshot_look.problems) == 2
+    assert (snapshot_look.state.ends.epochs, snapshot_look.state.ends.high_watermark) == (
         (),
         None,
     )
@@ -475,7 +482,7 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     driver.txn(0, count=2)
     driver.end(committed=True, coordinator_epoch=4)
     driver.txn(2)
-    driver.txn(0, pid=99)
+    driver.txn(0, producer_id=99)
     broker_dir = BrokerDir(tmp_path / "broker-1", 1)
     broker_dir.replica(driver)
     broker_dir.stop()
@@ -507,14 +514,14 @@ def test_records_without_a_time_are_read(tmp_path: Path) -> None:
 
 
 def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> None:
-    orders = TopicPartition("orders", 0)
+    orders_partition = TopicPartition("orders", 0)
     broker_dir = BrokerDir(tmp_path / "broker-1", 1)
     broker_dir.coordinator(
-        move("Ongoing", orders, pid=7),
-        move("PrepareCommit", orders, pid=7),
-        move("CompleteCommit", pid=7),
-        move("PrepareAbort", orders, name="other", pid=8),
-        move("Ongoing", orders, name="gone", pid=9),
+        move("Ongoing", orders_partition, producer_id=7),
+        move("PrepareCommit", orders_partition, producer_id=7),
+        move("CompleteCommit", producer_id=7),
+        move("PrepareAbort", orders_partition, name="other", producer_id=8),
+        move("Ongoing", orders_partition, name="gone", producer_id=9),
         Tombstone(transactional_id=TransactionalId("gone")),
     )
     log_dir = broker_dir.kill()
@@ -523,17 +530,17 @@ def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> 
         file.write(b"torn")
     (replica,) = replicas_in([log_dir])
     state = state_of(replica)
-    (result,) = (
+    (log_read,) = (
         local_engine().results_of(log_job([state], {7, 8, 9}), EngineKind.PROCESSES).values()
     )
     problems: list[str] = []
-    assert result.replayed == replay_log(state, problems.append).restricted_to({7, 8, 9})
-    assert result.problems == tuple(problems)
-    committed = next(
-        entry for entry in result.replayed.entries if entry.newest_record.producer_id == 7
+    assert log_read.replayed == replay_log(state, problems.append).restricted_to({7, 8, 9})
+    assert log_read.problems == tuple(problems)
+    committed_entry = next(
+        entry for entry in log_read.replayed.entries if entry.newest_record.producer_id == 7
     )
-    assert committed.decision is result.replayed.decisions_by_producer[7][0]
-    assert result.replayed.cut_off
+    assert committed_entry.decision is log_read.replayed.decisions_by_producer[7][0]
+    assert log_read.replayed.cut_off
 
 
 @pytest.mark.parametrize("batches_per_segment", [1, 1_000])
@@ -607,8 +614,8 @@ def test_the_batch_of_the_producer_is_there(log_dir: Path) -> None:
     "values", [{"producer_id": 8}, {"start_offset": 1}, {"start_offset": 5}], ids=str
 )
 def test_another_batch_is_not_the_producers(log_dir: Path, values: dict[str, int]) -> None:
-    other_transaction = msgspec.structs.replace(OPEN, **values)
-    assert start_batch_of(state_in(log_dir), other_transaction) is StartBatch.ANOTHERS
+    other_open_txn = msgspec.structs.replace(OPEN, **values)
+    assert start_batch_of(state_in(log_dir), other_open_txn) is StartBatch.ANOTHERS
 
 
 def test_behind_the_end_there_is_none(log_dir: Path) -> None:
@@ -617,22 +624,22 @@ def test_behind_the_end_there_is_none(log_dir: Path) -> None:
 
 
 def test_of_a_deleted_beginning_the_last_batch_is_looked_at(log_dir: Path) -> None:
-    first_log, second_log, *_ = logs_in(log_dir)
-    first_log.unlink()
-    second_log.unlink()
+    first_log_file, second_log_file, *_ = logs_in(log_dir)
+    first_log_file.unlink()
+    second_log_file.unlink()
     state = state_in(log_dir)
     assert state.ends.log_start_offset == 4
     assert start_batch_of(state, OPEN) is StartBatch.DELETED
-    other_transaction = msgspec.structs.replace(OPEN, producer_id=99)
-    assert start_batch_of(state, other_transaction) is StartBatch.NOT_THERE
+    other_open_txn = msgspec.structs.replace(OPEN, producer_id=99)
+    assert start_batch_of(state, other_open_txn) is StartBatch.NOT_THERE
 
 
 def test_missing_segments_leave_gaps(log_dir: Path) -> None:
     assert gaps_behind(state_in(log_dir), NOTHING_READ, 2) == ()
-    missing = logs_in(log_dir)[-2]
+    missing_path = logs_in(log_dir)[-2]
     next_offset = int(logs_in(log_dir)[-1].stem)
-    missing.unlink()
-    gap = Gap(first_offset=int(missing.stem), next_offset=next_offset)
+    missing_path.unlink()
+    gap = Gap(first_offset=int(missing_path.stem), next_offset=next_offset)
     assert gaps_behind(state_in(log_dir), NOTHING_READ, 2) == (gap,)
     assert gaps_behind(state_in(log_dir), NOTHING_READ, next_offset) == ()
 

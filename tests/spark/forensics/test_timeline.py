@@ -30,7 +30,7 @@ def record(
     *partitions: TopicPartition,
     at_ms: int = 0,
     epoch: int = 0,
-    pid: int = 7,
+    producer_id: int = 7,
 ) -> CoordinatorRecord:
     return CoordinatorRecord(
         brokers=(1,),
@@ -38,7 +38,7 @@ def record(
         offset=offset,
         timestamp_ms=at_ms or 10 * offset,
         state=state,
-        producer_id=-1 if state is None else pid,
+        producer_id=-1 if state is None else producer_id,
         producer_epoch=-1 if state is None else epoch,
         partitions=partitions,
         start_timestamp_ms=10,
@@ -104,8 +104,8 @@ def test_both_sides_are_told_in_order_of_time() -> None:
 
 
 def test_records_of_a_log_keep_its_order_whatever_time_they_bear() -> None:
-    late_stay = msgspec.structs.replace(stay(5, 7, at_ms=26), first_timestamp_ms=99)
-    names = [event.event for event in timeline_of("app", STORY, [late_stay]).events]
+    late_txn = msgspec.structs.replace(stay(5, 7, at_ms=26), first_timestamp_ms=99)
+    names = [event.event for event in timeline_of("app", STORY, [late_txn]).events]
     assert names.index("first") < names.index("last") < names.index("marker")
 
 
@@ -132,10 +132,10 @@ def test_partitions_epochs_and_ids_are_told_as_they_change() -> None:
         record(2, "Ongoing", ORDERS, PAYMENTS),
         record(3, "PrepareAbort", ORDERS, PAYMENTS, epoch=1),
         record(4, "CompleteAbort", epoch=1),
-        record(5, "Empty", epoch=0, pid=8),
-        record(6, "Empty", epoch=0, pid=8),
+        record(5, "Empty", epoch=0, producer_id=8),
+        record(6, "Empty", epoch=0, producer_id=8),
         record(7, None),
-        record(8, "Empty", pid=9),
+        record(8, "Empty", producer_id=9),
     )
     timeline = timeline_of("app", records, [])
     assert [text for _, text in event_lines(timeline)][2:] == [
@@ -170,9 +170,9 @@ def test_each_marker_of_an_epoch_has_its_own_decision() -> None:
         record(2, "PrepareCommit", PAYMENTS, at_ms=50),
         record(3, "PrepareCommit", ORDERS, at_ms=50),
     )
-    repeated_stay = stay(None, 8, at_ms=51)
-    stays = [stay(1, 3, at_ms=50, committed=False), stay(5, 7, at_ms=50), repeated_stay]
-    timeline = timeline_of("app", records, stays)
+    repeated_txn = stay(None, 8, at_ms=51)
+    partition_txns = [stay(1, 3, at_ms=50, committed=False), stay(5, 7, at_ms=50), repeated_txn]
+    timeline = timeline_of("app", records, partition_txns)
     assert timeline.disagreements == ()
     afters = [event.after_decision_ms for event in timeline.events if event.event == "marker"]
     assert afters == [0, 0, 1]
@@ -215,7 +215,7 @@ def test_what_is_open_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "stay", "expected_lines"),
+    ("records", "partition_txn", "expected_lines"),
     [
         (
             STORY,
@@ -251,16 +251,16 @@ def test_what_is_open_is_told() -> None:
             ["is not among those of the transaction (Ongoing)", "no marker"],
         ),
         (
-            [*STORY, record(9, "Empty", pid=8)],
+            [*STORY, record(9, "Empty", producer_id=8)],
             OPEN,
             ["the coordinator has producer 8 epoch 0, Empty", "no marker"],
         ),
     ],
 )
 def test_disagreements(
-    records: Sequence[CoordinatorRecord], stay: PartitionTxn, expected_lines: list[str]
+    records: Sequence[CoordinatorRecord], partition_txn: PartitionTxn, expected_lines: list[str]
 ) -> None:
-    disagreements = timeline_of("app", records, [stay]).disagreements
+    disagreements = timeline_of("app", records, [partition_txn]).disagreements
     assert len(disagreements) == len(expected_lines)
     assert all(
         expected_line in disagreement
@@ -301,7 +301,7 @@ PLACE = ("log_dir", "broker", "topic", "partition", "producer_id")
 def test_a_row_per_transaction_of_each_replica(tmp_path: Path) -> None:
     driver = LogDriver()
     driver.txn(0, count=2)
-    driver.txn(0, pid=99)
+    driver.txn(0, producer_id=99)
     driver.end(committed=True)
     driver.end(committed=True)
     driver.txn(2)
@@ -402,7 +402,7 @@ def test_a_record_of_all_replicas_is_told_once() -> None:
     merged_stays, differences = merged_records(
         [transaction(2, 0), transaction(1, 0), transaction(1, 1)]
     )
-    assert [(open_stay.offset, open_stay.brokers) for open_stay in merged_stays] == [
+    assert [(open_record.offset, open_record.brokers) for open_record in merged_stays] == [
         (0, (1, 2)),
         (1, (1,)),
     ]

@@ -91,18 +91,18 @@ def blocks(spark: SparkSession) -> dict[str, str]:
     return blocks_by_name
 
 
-def fill_page(page: str, blocks_by_name: Mapping[str, str]) -> str:
+def fill_page(page_text: str, blocks_by_name: Mapping[str, str]) -> str:
     """The page with these tables.
 
     Raises:
         KeyError: The page names a table that is not made.
     """
-    return BLOCK.sub(lambda match: match[1] + blocks_by_name[match[2]] + match[3], page)
+    return BLOCK.sub(lambda match: match[1] + blocks_by_name[match[2]] + match[3], page_text)
 
 
-def names(page: str) -> list[str]:
+def names(page_text: str) -> list[str]:
     """Names of the tables in the page."""
-    return [match[2] for match in BLOCK.finditer(page)]
+    return [match[2] for match in BLOCK.finditer(page_text)]
 
 
 def _table(frame: DataFrame) -> str:

@@ -52,9 +52,9 @@ def spark() -> Iterator[SparkSession]:
                 ),
                 "spark.sql.shuffle.partitions": "2",
                 "spark.jars": ",".join(
-                    str(jar)
-                    for jars in (connector_jars(), s3a_jars())
-                    for jar in sorted(jars.glob("*.jar"))
+                    str(jar_file)
+                    for jar_directory in (connector_jars(), s3a_jars())
+                    for jar_file in sorted(jar_directory.glob("*.jar"))
                 ),
             },
         )
@@ -74,8 +74,8 @@ def way(request: pytest.FixtureRequest) -> list[str]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
     """A standalone Spark cluster: a master and its workers."""
-    with StandaloneSpark(tmp_path_factory.mktemp("cluster")) as running_cluster:
-        yield running_cluster
+    with StandaloneSpark(tmp_path_factory.mktemp("cluster")) as spark_cluster:
+        yield spark_cluster
 
 
 @pytest.fixture(scope="session")

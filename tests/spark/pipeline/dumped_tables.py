@@ -35,8 +35,8 @@ def by_file(
 
 def file_of(row: Row, suffix: names.Suffix, number: str = "segment_base_offset") -> Path:
     """The file that a row comes from."""
-    folder = names.directory_name(TopicPartition(row["topic"], row["partition"]))
-    return Path(row["log_dir"], folder, suffix.file_name(row[number]))
+    folder_path = names.directory_name(TopicPartition(row["topic"], row["partition"]))
+    return Path(row["log_dir"], folder_path, suffix.file_name(row[number]))
 
 
 def batch_line(row: Row) -> str:

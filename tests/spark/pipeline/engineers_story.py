@@ -41,9 +41,9 @@ class Story:
         scratch: Their working folder.
     """
 
-    def __init__(self, store: S3Store, scratch: Path) -> None:
+    def __init__(self, store: S3Store, scratch_folder: Path) -> None:
         self._store = store
-        self._desk = Desk(scratch, {})
+        self._desk = Desk(scratch_folder, {})
         self._told: dict[str, str] = {}
 
     def ask(self) -> dict[str, str]:
@@ -80,9 +80,15 @@ class Story:
 
     def _play_program(self, name: str, program: str) -> None:
         """Run a program of the page, with the settings of this store in front."""
-        settings_given = (setting.removeprefix("--spark-conf=") for setting in self._store.settings)
+        settings_given = (
+            setting_text.removeprefix("--spark-conf=") for setting_text in self._store.settings
+        )
         # It needs no jar.
-        settings = dict(setting.split("=", 1) for setting in settings_given if "fs.s3a" in setting)
+        settings = dict(
+            setting_text.split("=", 1)
+            for setting_text in settings_given
+            if "fs.s3a" in setting_text
+        )
         count_before = len(self._requested_urls())
         output = self._desk.run_program(
             f"SETTINGS = {settings!r}\n{program}", f"the program, {name}"
@@ -99,15 +105,15 @@ class Story:
 
 def tell(hours: LogHours = FIFTY) -> dict[str, str]:
     """Make the store, and return the outputs of the page."""
-    with tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch:
-        folders = [Path(scratch) / file_name for file_name in ("disks", "store", "desk")]
-        disks, served, desk = folders
-        for folder in (served, desk):
+    with tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch_path:
+        folders = [Path(scratch_path) / file_name for file_name in ("disks", "store", "desk")]
+        disks_directory, served_folder, desk_folder = folders
+        for folder in (served_folder, desk_folder):
             folder.mkdir()
-        make_directories(disks, hours)
-        with S3Store(served) as store:
-            store.upload(disks, "kafka")
-            return Story(store, desk).ask()
+        make_directories(disks_directory, hours)
+        with S3Store(served_folder) as store:
+            store.upload(disks_directory, "kafka")
+            return Story(store, desk_folder).ask()
 
 
 if __name__ == "__main__":

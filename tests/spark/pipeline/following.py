@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def follow(
-    spark: SparkSession, directory: str, table_name: str, out: str, **options: int
+    spark: SparkSession, directory: str, table_name: str, output: str, **options: int
 ) -> DataStreamWriter:
     """A streaming query that writes a table as Parquet below ``out``."""
     rows = spark.readStream.format("kafka_log").options(table=table_name, **options).load(directory)
-    writer = rows.writeStream.option("checkpointLocation", f"{out}/checkpoints/{table_name}")
+    writer = rows.writeStream.option("checkpointLocation", f"{output}/checkpoints/{table_name}")
     if table_name in RECORD_TABLES:
-        return writer.format("parquet").option("path", f"{out}/{table_name}")
+        return writer.format("parquet").option("path", f"{output}/{table_name}")
     return writer.foreachBatch(
-        lambda batch_frame, _: batch_frame.write.mode("overwrite").parquet(f"{out}/{table_name}")
+        lambda batch_frame, _: batch_frame.write.mode("overwrite").parquet(f"{output}/{table_name}")
     )
 
 
-def main(directory: str, out: str) -> None:
+def main(directory: str, output: str) -> None:
     spark = spark_session("local[2]", app_name="following", config=SHORT_SESSION_CONFIG)
-    writer = follow(spark, directory, "records", out)
+    writer = follow(spark, directory, "records", output)
     writer.trigger(processingTime="100 milliseconds").start().awaitTermination()
 
 

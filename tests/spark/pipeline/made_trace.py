@@ -34,22 +34,29 @@ class MadeTrace:
             is_strict=True,
         )
 
-    def add_event(self, at_us: int, kind: str, node: str, tx: str = "", **data: object) -> int:
+    def add_event(self, at_us: int, kind: str, node_name: str, tx: str = "", **data: object) -> int:
         """Add one event; return its index."""
         self.now_us = at_us
         cause = data.pop("cause", None)
         assert cause is None or isinstance(cause, int)
         return self.tracer.emit(
-            kind, node, parents=() if cause is None else (cause,), tx=tx, data=data
+            kind, node_name, parents=() if cause is None else (cause,), tx=tx, data=data
         )
 
     def add_move(self, at_us: int, tx: str, state: str, **more_fields: object) -> None:
         """A move of the coordinator took effect."""
         epoch = int(tx.rpartition(":")[2])
         fields = {"version": 0, "level": 1, "timeout_ms": 10, "partitions": ["t-0"], **more_fields}
-        pid = int(tx.rpartition("/")[2].partition(":")[0])
+        producer_id = int(tx.rpartition("/")[2].partition(":")[0])
         self.add_event(
-            at_us, "txn.complete", COORDINATOR, tx, state=state, pid=pid, epoch=epoch, **fields
+            at_us,
+            "txn.complete",
+            COORDINATOR,
+            tx,
+            state=state,
+            pid=producer_id,
+            epoch=epoch,
+            **fields,
         )
 
     def text(self) -> str:
@@ -111,8 +118,8 @@ def brief_lives() -> str:
         error="INVALID_TXN_STATE",
     )  # fmt: skip
     trace.add_move(70, "a/7:3", "PrepareCommit", partitions=["t-0", "t-1"])
-    for tp in ("t-0", "t-1"):
-        _marker(trace, 70, "marker.owed", COORDINATOR, epoch=3, tx="a/7:3", tp=tp)
+    for partition_name in ("t-0", "t-1"):
+        _marker(trace, 70, "marker.owed", COORDINATOR, epoch=3, tx="a/7:3", tp=partition_name)
     _marker(trace, 80, "marker.acked", COORDINATOR, epoch=3, tx="a/7:3")
     for at_us, attempt in ((90, 2), (100, 3)):
         _marker(
@@ -122,10 +129,10 @@ def brief_lives() -> str:
 
 
 def _marker(
-    trace: MadeTrace, at_us: int, kind: str, node: str = LOG, tx: str = "", **data: object
+    trace: MadeTrace, at_us: int, kind: str, node_name: str = LOG, tx: str = "", **data: object
 ) -> None:
     fields: Mapping[str, object] = {"tp": "t-0", "pid": 7, "committed": False, **data}
-    trace.add_event(at_us, kind, node, tx, **fields)
+    trace.add_event(at_us, kind, node_name, tx, **fields)
 
 
 STREAM: Final = """\

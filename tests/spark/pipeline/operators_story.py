@@ -55,9 +55,9 @@ class Story:
         scratch: The operator's working folder.
     """
 
-    def __init__(self, kafka: ApacheKafka, scratch: Path) -> None:
+    def __init__(self, kafka: ApacheKafka, scratch_folder: Path) -> None:
         self._kafka = kafka
-        self._desk = Desk(scratch, {self._first_address: SHOWN_SERVER})
+        self._desk = Desk(scratch_folder, {self._first_address: SHOWN_SERVER})
         self.start_offset = -1
         """Start offset of the hanging transaction."""
 
@@ -69,17 +69,17 @@ class Story:
                 raw.create_topic(topic, partitions=[BROKERS])
             # As on a cluster whose operator has switched it off, or before Apache Kafka 3.6.
             raw.configure(4, "", {VERIFICATION: "false"})
-            book = Notebook(raw, transaction_version=2)
-            checkout = Actor(book, "checkout")
-            billing = Actor(book, CULPRIT)
+            notebook = Notebook(raw, transaction_version=2)
+            checkout_actor = Actor(notebook, "checkout")
+            billing_actor = Actor(notebook, CULPRIT)
             for order_number in range(4):
-                checkout.send(ORDERS, f"order {order_number}", key=f"customer-{order_number}")
-                checkout.finish()
-            billing.send(PAYMENTS, "invoice 17", key="customer-1")
-            billing.send(ORDERS, "order 1 is invoiced", key="customer-1")
-            billing.finish(committed=False)
+                checkout_actor.send(ORDERS, f"order {order_number}", key=f"customer-{order_number}")
+                checkout_actor.finish()
+            billing_actor.send(PAYMENTS, "invoice 17", key="customer-1")
+            billing_actor.send(ORDERS, "order 1 is invoiced", key="customer-1")
+            billing_actor.finish(committed=False)
             _stand(raw, raw.offset(ORDERS, -1))
-            late_records = book.stamp_records(
+            late_records = notebook.stamp_records(
                 "order 2 is invoiced", "order 3 is invoiced", key="customer-2"
             )
             wait_for(
@@ -87,11 +87,11 @@ class Story:
                 lambda stable: stable == raw.offset(ORDERS, -1),
                 "the abort to be written",
             )
-            sent_batch = billing.send_told(ORDERS, late_records, skips_adding=True)
+            sent_batch = billing_actor.send_told(ORDERS, late_records, skips_adding=True)
             self.start_offset = sent_batch.base_offset
             for order_number in range(4, 9):
-                checkout.send(ORDERS, f"order {order_number}", key=f"customer-{order_number}")
-                checkout.finish()
+                checkout_actor.send(ORDERS, f"order {order_number}", key=f"customer-{order_number}")
+                checkout_actor.finish()
 
     def ask(self) -> dict[str, str]:
         """Run the operator's commands; returns the outputs by name."""
@@ -151,10 +151,10 @@ class Story:
         """Copy the log directories as an operator does: while the brokers run, after a checkpoint
         of their high watermarks.
         """
-        ends = self._ends()
+        end_by_partition = self._ends()
         wait_for(
             lambda: [self._noted_high_watermarks(home) for home in self._kafka.homes],
-            lambda noted: all(match.items() >= ends.items() for match in noted),
+            lambda noted: all(match.items() >= end_by_partition.items() for match in noted),
             "high watermarks to be noted",
         )
         shutil.rmtree(self._desk.scratch / "copies", ignore_errors=True)
@@ -197,8 +197,8 @@ def tell() -> tuple[dict[str, str], int]:
     transaction.
     """
     kafka = ApacheKafka(brokers=len(BROKERS), properties=PROPERTIES, jvm_options=JVM)
-    with kafka, tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch:
-        story = Story(kafka, Path(scratch))
+    with kafka, tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch_path:
+        story = Story(kafka, Path(scratch_path))
         story.happen()
         return story.ask(), story.start_offset
 

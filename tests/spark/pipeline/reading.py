@@ -33,7 +33,7 @@ class Tables:
         }
         self._read: dict[tuple[object, ...], dict[str, list[Row]]] = {}
 
-    def rows(self, stage: str, table_name: str, *order: str, **options: str) -> list[Row]:
+    def rows(self, stage_name: str, table_name: str, *order: str, **options: str) -> list[Row]:
         """All rows of a table in one stage.
 
         Args:
@@ -45,7 +45,7 @@ class Tables:
         key = (table_name, *sorted(options.items()))
         if key not in self._read:
             self._read[key] = self._from_spark(table_name, options)
-        rows = self._read[key][stage]
+        rows = self._read[key][stage_name]
         return sorted(rows, key=attrgetter(*order)) if order else rows
 
     def _from_spark(self, table_name: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
@@ -74,7 +74,7 @@ def by_replica(rows: Iterable[Row]) -> dict[tuple[int, Place], list[Row]]:
 
 def sound_ends(stage: Stage) -> dict[Place, int]:
     """Damaged partition → the offset after its last complete batch."""
-    return {fault.place: fault.sound_end for fault in stage.damage}
+    return {damage.place: damage.sound_end for damage in stage.damage}
 
 
 def moving(stage: Stage, partition: Place) -> bool:

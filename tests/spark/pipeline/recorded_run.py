@@ -41,9 +41,9 @@ def record(directory: Path, *, seed: int = SEED) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     traces = []
     for transaction_version in LEVELS:
-        trace = directory / f"level-{transaction_version}.jsonl"
-        trace.write_bytes(record_run(transaction_version, seed=seed))
-        traces.append(trace)
+        trace_file = directory / f"level-{transaction_version}.jsonl"
+        trace_file.write_bytes(record_run(transaction_version, seed=seed))
+        traces.append(trace_file)
     return traces
 
 
@@ -91,7 +91,7 @@ async def _run(cluster: VirtualCluster, transaction_version: int) -> bytes:
 
 async def _shop(cluster: VirtualCluster, transactional_id: str) -> None:
     """Run an application with some transactions and random pauses between its records."""
-    chance: Random = cluster.env.rng.stream(f"load.{transactional_id}")
+    random_source: Random = cluster.env.rng.stream(f"load.{transactional_id}")
     topic_partitions = [
         TopicPartition(topic, part) for topic, parts in TOPICS for part in range(parts)
     ]
@@ -101,16 +101,16 @@ async def _shop(cluster: VirtualCluster, transactional_id: str) -> None:
     ):
         await producer.init_transactions()
         for transaction_number in range(TRANSACTIONS):
-            await asyncio.sleep(chance.uniform(0.05, 1))
+            await asyncio.sleep(random_source.uniform(0.05, 1))
             producer.begin()
-            for partition in chance.sample(topic_partitions, chance.randint(1, 3)):
+            for partition in random_source.sample(topic_partitions, random_source.randint(1, 3)):
                 await producer.send(
                     partition.topic,
                     partition.partition,
                     f"{transactional_id}/{transaction_number}".encode(),
                 )
-                await asyncio.sleep(chance.uniform(0, 0.01))
-            if chance.random() < 0.15:
+                await asyncio.sleep(random_source.uniform(0, 0.01))
+            if random_source.random() < 0.15:
                 await producer.abort()
             else:
                 await _until_committed(producer)

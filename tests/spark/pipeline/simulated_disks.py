@@ -27,9 +27,9 @@ def write_simulated_disks(directory: Path) -> tuple[Path, ...]:
     topics = ("--topic", f"codecs:{len(CODECS)}", "--topic", "plain:2")
     with TxnsimServer(brokers=BROKERS, arguments=("--http", "0", *topics)) as server:
         assert server.http is not None
-        left_open = list(_play_transactions(server.bootstrap))
+        open_producers = list(_play_transactions(server.bootstrap))
         assert main(["logs", "write", str(directory), "--http", server.http]) == 0
-        del left_open  # a producer that ends would abort
+        del open_producers  # a producer that ends would abort
     return tuple(directory / f"broker-{broker}" for broker in range(1, BROKERS + 1))
 
 

@@ -36,20 +36,22 @@ def options_for(
     )
 
 
-def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth: str) -> None:
+def main(
+    bootstrap: str, topic: str, directory: str, jar_list: str, point_name: str, nth: str
+) -> None:
     """Stream until the process is killed."""
     numbers = iter(range(1, int(nth) + 1))
 
     def stand_still(batch: Path) -> None:
         if next(numbers) == int(nth):
-            if point == "half":  # as if Spark had ended while it committed
+            if point_name == "half":  # as if Spark had ended while it committed
                 (batch / DONE_NAME).unlink()
                 min(batch.glob("part-*")).unlink()
-            say({"event": point})
+            say({"event": point_name})
             threading.Event().wait()
 
     spark = spark_session(
-        "local[2]", config={"spark.driver.memory": "1g", **connector_config(jars)}
+        "local[2]", config={"spark.driver.memory": "1g", **connector_config(jar_list)}
     )
     options = options_for(bootstrap, topic, directory)
     records_folder = Path(directory) / "sink" / RECORDS_NAME

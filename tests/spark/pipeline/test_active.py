@@ -16,11 +16,13 @@ pytestmark = pytest.mark.spark
 
 
 def test_another_thread_s_frames_do_not_change_the_session_of_this_one(spark: SparkSession) -> None:
-    copy = spark.newSession()
-    other_thread = Thread(target=lambda: copy.createDataFrame([(1,)], "a int"))
+    copied_session = spark.newSession()
+    other_thread = Thread(target=lambda: copied_session.createDataFrame([(1,)], "a int"))
     other_thread.start()
     other_thread.join()
-    assert type(spark).getActiveSession() is copy, "PySpark's answer is right: no need for ours"
+    assert type(spark).getActiveSession() is copied_session, (
+        "PySpark's answer is right: no need for ours"
+    )
     session = active_session()
     assert session is not None
     assert session._jsparkSession.equals(spark._jsparkSession)

@@ -85,10 +85,10 @@ def test_a_hundred_seeds_on_spark_are_what_this_machine_plays(
     assert FAILED_VERDICT not in table.column("verdict").to_pylist()
     violation_rows = [row for row in table.to_pylist() if row["verdict"] == FOUND_VERDICT]
     assert [row["seed"] for row in violation_rows if not row["causes"]] == []
-    local = CampaignFolder(tmp_path / "local", SimulationOptions())
+    local_campaign = CampaignFolder(tmp_path / "local", SimulationOptions())
     play_here, _ = on_this_machine(SimulationOptions(), process_count=2, cpu_s=LIMIT_S)
-    [*local.write_rows([ALIKE], play_here([ALIKE]))]
-    assert without_machine(local.read_table()).equals(
+    [*local_campaign.write_rows([ALIKE], play_here([ALIKE]))]
+    assert without_machine(local_campaign.read_table()).equals(
         without_machine(table.slice(0, len(ALIKE))), check_metadata=True
     )
 
@@ -118,16 +118,16 @@ def test_findings_are_shrunk_on_the_workers(spark: SparkSession, tmp_path: Path)
 def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
     cluster: StandaloneSpark, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
-    command = (sys.executable, "-c", CAMPAIGN_WHEN_RELEASED, cluster.url, str(out))
+    output_file = tmp_path / "out"
+    command = (sys.executable, "-c", CAMPAIGN_WHEN_RELEASED, cluster.url, str(output_file))
     output, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
     assert output == f"{len(ALIKE)}\n"
     assert ends > {"Success"}, "the task of the worker that was killed has failed"
     play_here, _ = on_this_machine(SimulationOptions(), process_count=2, cpu_s=LIMIT_S)
-    local = CampaignFolder(tmp_path / "local", SimulationOptions())
-    [*local.write_rows([ALIKE], play_here([ALIKE]))]
-    assert without_machine(CampaignFolder(out, SimulationOptions()).read_table()).equals(
-        without_machine(local.read_table()), check_metadata=True
+    local_campaign = CampaignFolder(tmp_path / "local", SimulationOptions())
+    [*local_campaign.write_rows([ALIKE], play_here([ALIKE]))]
+    assert without_machine(CampaignFolder(output_file, SimulationOptions()).read_table()).equals(
+        without_machine(local_campaign.read_table()), check_metadata=True
     )
 
 

@@ -69,10 +69,12 @@ spark.stop()
 def test_a_session_without_a_jvm_has_the_same_answers(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     replica(broker_dir(logs), busy_log())
-    trace = tmp_path / "traces"
-    assert main(["scenario", "run", "z01", "--mode", "V-", "--armed", "--trace", str(trace)]) == 0
+    trace_file = tmp_path / "traces"
+    assert (
+        main(["scenario", "run", "z01", "--mode", "V-", "--armed", "--trace", str(trace_file)]) == 0
+    )
     process = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(logs), str(trace), str(tmp_path / "out")],
+        [sys.executable, "-c", PROGRAM, str(logs), str(trace_file), str(tmp_path / "out")],
         env={**quick_environment(), "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,

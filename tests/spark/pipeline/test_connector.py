@@ -89,16 +89,16 @@ async def _fill_topics(admin: Admin) -> int:
     plain_producer = Producer(cluster)
     async with Producer(cluster, transactional_id="reads") as producer:
         await producer.init_transactions()
-        for record_values, commit in ((["a0", "a1"], True), (["b0"], False), (["c0"], True)):
+        for record_values, is_commit in ((["a0", "a1"], True), (["b0"], False), (["c0"], True)):
             producer.begin()
             for record_value in record_values:
                 await send(producer, 0, record_value)
-            await (producer.commit() if commit else producer.abort())
+            await (producer.commit() if is_commit else producer.abort())
     # Its connections are closed without a word, so that its transaction stays open.
-    holder = Producer(cluster, transactional_id="holder", transaction_timeout_ms=900_000)
-    await holder.init_transactions()
-    holder.begin()
-    await send(holder, 0, "d0")
+    holding_producer = Producer(cluster, transactional_id="holder", transaction_timeout_ms=900_000)
+    await holding_producer.init_transactions()
+    holding_producer.begin()
+    await send(holding_producer, 0, "d0")
     await send(plain_producer, 0, "e0")
     for record_value in ("p0", "p1"):
         await send(plain_producer, 1, record_value)
@@ -183,17 +183,17 @@ def test_times_are_looked_up(spark: SparkSession, served_topic: ServedTopic) -> 
 
 def test_partitions_and_topics_are_chosen(spark: SparkSession, served_topic: ServedTopic) -> None:
     servers = {"kafka.bootstrap.servers": served_topic.target.bootstrap}
-    read = spark.read.format("kafka")
-    progress_report = read.options(**servers, assign=json.dumps({TOPIC: [1]})).load()
-    assert sorted(bytes(row["value"]) for row in progress_report.toLocalIterator()) == [
+    frame_reader = spark.read.format("kafka")
+    progress_frame = frame_reader.options(**servers, assign=json.dumps({TOPIC: [1]})).load()
+    assert sorted(bytes(row["value"]) for row in progress_frame.toLocalIterator()) == [
         b"p0",
         b"p1",
     ]
-    pattern = spark.read.format("kafka").options(**servers, subscribePattern="re.d").load()
-    assert pattern.count() == len(EVERYTHING)
-    split = served_topic.reader(spark, minPartitions="5").load()
-    assert split.rdd.getNumPartitions() >= 5
-    assert split.count() == len(EVERYTHING)
+    pattern_frame = spark.read.format("kafka").options(**servers, subscribePattern="re.d").load()
+    assert pattern_frame.count() == len(EVERYTHING)
+    split_frame = served_topic.reader(spark, minPartitions="5").load()
+    assert split_frame.rdd.getNumPartitions() >= 5
+    assert split_frame.count() == len(EVERYTHING)
 
 
 # Stream
@@ -255,14 +255,14 @@ def test_a_stream_goes_on_where_its_checkpoint_says(
     topic = "going-on"
     served_topic.target.create(topic, 1)
     send_one(served_topic.target, topic, "before")
-    latest = stream(
+    latest_frame = stream(
         spark, served_topic, subscribe=topic, startingOffsets="latest", **COMMITTED_ONLY
     )
     # A stream that begins at the latest offset reads nothing before it has been there once.
-    run(latest, tmp_path, path=f"{tmp_path}/out")
+    run(latest_frame, tmp_path, path=f"{tmp_path}/out")
     for record_value in ("first", "second"):
         send_one(served_topic.target, topic, record_value)
-        run(latest, tmp_path, path=f"{tmp_path}/out")
+        run(latest_frame, tmp_path, path=f"{tmp_path}/out")
     assert stream_values(spark, tmp_path) == ["first", "second"]
 
 
@@ -315,12 +315,12 @@ def written_records(target: KafkaTarget, topic: str, partitions: int) -> list[tu
     async def read(admin: Admin) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
         for partition in range(partitions):
-            row_by_value = await fetch(
+            rows_result = await fetch(
                 admin.cluster, topic, partition, 0, isolation=IsolationLevel.READ_COMMITTED
             )
             rows += [
                 (partition, record.key, record.value, record.headers)
-                for record in row_by_value.records
+                for record in rows_result.records
             ]
         return sorted(rows, key=repr)
 

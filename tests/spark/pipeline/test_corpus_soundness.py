@@ -100,18 +100,18 @@ def test_a_life_has_all_transactions_that_ended(
         for violation in timeline.open
     }
     assert firsts == {(*span.place, span.first_offset) for _, span in spans} | open_offsets
-    decisions = [event for event in timeline.events if event.source == "coordinator"]
+    decision_events = [event for event in timeline.events if event.source == "coordinator"]
     for committed in (True, False):
-        decided_count = sum(event.committed is committed for event in decisions)
+        decided_count = sum(event.committed is committed for event in decision_events)
         assert decided_count >= sum(
             _has_decision(violation) and violation.committed is committed
             for violation in finished_transactions
         )
 
 
-def _has_decision(violation: FinishedTransaction) -> bool:
+def _has_decision(violating_transaction: FinishedTransaction) -> bool:
     """Whether the coordinator decided it: the first marker of ``undecided`` was an operator's."""
-    return violation.transactional_id != "undecided"
+    return violating_transaction.transactional_id != "undecided"
 
 
 @pytest.mark.parametrize(

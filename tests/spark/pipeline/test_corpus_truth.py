@@ -61,7 +61,7 @@ def test_records_are_those_that_a_consumer_read(tables: Tables, corpus: Corpus, 
         for row in tables.rows(name, "replicas")
     }
     rows_by_place = by_replica(tables.rows(name, "records", "offset"))
-    ends = sound_ends(stage)
+    end_by_partition = sound_ends(stage)
     compared = 0
     for topic in stage.topics:
         for partition in topic.partitions:
@@ -71,7 +71,7 @@ def test_records_are_those_that_a_consumer_read(tables: Tables, corpus: Corpus, 
             expected = [
                 (record.offset, record.timestamp_ms, record.key, record.value, record.headers)
                 for record in partition.records
-                if record.offset < ends.get(topic_partition, partition.end)
+                if record.offset < end_by_partition.get(topic_partition, partition.end)
             ]
             for broker in partition.replicas:
                 rows = rows_by_place.get((broker, topic_partition), [])
@@ -109,7 +109,7 @@ def test_batches_are_those_that_leaders_acknowledged(
     }
     of_sent = attrgetter("codec", "producer_id", "producer_epoch", "base_sequence")
     replicas = set(told_partitions(stage))
-    ends = sound_ends(stage)
+    end_by_partition = sound_ends(stage)
     for sent_batch in stage.sent:
         if sent_batch.place.topic in CLEANED or sent_batch.place.topic == "trimmed":
             continue
@@ -120,7 +120,7 @@ def test_batches_are_those_that_leaders_acknowledged(
                 # acks=-1: every replica in sync had it when it was acknowledged.
                 assert rows_by_place[key] == expected, key
             elif (broker, sent_batch.place) in replicas:
-                is_lost = sent_batch.base_offset >= ends.get(
+                is_lost = sent_batch.base_offset >= end_by_partition.get(
                     sent_batch.place, sent_batch.base_offset + 1
                 )
                 assert rows_by_place.get(key) == (None if is_lost else expected), key
@@ -136,7 +136,9 @@ def test_replicas_end_where_a_starting_broker_ends_them(
         end = row.segment_base_offset if row.last_offset is None else row.last_offset + 1
         key = (row.broker, partition_of(row))
         ends[key] = max(ends.get(key, 0), end)
-    loaded_ends = {(truth.broker, truth.place): truth.end for truth in stage.loaded}
+    loaded_ends = {
+        (loaded_log.broker, loaded_log.place): loaded_log.end for loaded_log in stage.loaded
+    }
     assert len(loaded_ends) > 100
     assert {key: ends[key] for key in loaded_ends} == loaded_ends
 
@@ -152,15 +154,15 @@ def test_endings_are_the_transactions_that_ended(tables: Tables, corpus: Corpus,
         rows_by_place.setdefault(key, set()).add(marker)
         if row.first_offset is not None:
             first_offsets[*key, row.marker_offset] = row.first_offset
-    expected: dict[Place, set[tuple[int, int, int, bool]]] = {}
+    expected_by_partition: dict[Place, set[tuple[int, int, int, bool]]] = {}
     firsts: dict[tuple[Place, int], int] = {}
     for truth in stage.finished:
         for span in truth.spans:
             assert span.marker_offset is not None
             marker = (span.marker_offset, truth.producer_id, truth.marker_epoch, truth.committed)
-            expected.setdefault(span.place, set()).add(marker)
+            expected_by_partition.setdefault(span.place, set()).add(marker)
             firsts[span.place, span.marker_offset] = span.first_offset
-    starts = log_starts(stage)
+    start_by_partition = log_starts(stage)
     owed_ids = {truth.producer_id for truth in stage.listed if truth.state.startswith("Prepare")}
     lagging_replicas = {(2, truth.place) for truth in stage.open if truth.verdict == "lagging"}
     for broker, partition in told_partitions(stage):
@@ -170,11 +172,13 @@ def test_endings_are_the_transactions_that_ended(tables: Tables, corpus: Corpus,
             or (broker, partition) in lagging_replicas
         ):
             continue
-        start = starts[partition]
+        start = start_by_partition[partition]
         read_endings = {
             truth for truth in rows_by_place.get((broker, partition), set()) if truth[0] >= start
         }
-        expected_endings = {truth for truth in expected.get(partition, set()) if truth[0] >= start}
+        expected_endings = {
+            truth for truth in expected_by_partition.get(partition, set()) if truth[0] >= start
+        }
         assert read_endings >= expected_endings, (broker, partition)
         # A coordinator that starts again sends the markers of what it had decided once more.
         assert {truth[1] for truth in read_endings - expected_endings} <= owed_ids, (
@@ -197,23 +201,25 @@ def test_aborted_ranges_are_the_transactions_that_aborted(
         rows_by_place.setdefault(key, set()).add(
             (row.producer_id, row.first_offset, row.marker_offset)
         )
-    expected: dict[Place, set[tuple[int, int, int]]] = {}
+    expected_by_partition: dict[Place, set[tuple[int, int, int]]] = {}
     for truth in stage.finished:
         for span in () if truth.committed else truth.spans:
             assert span.marker_offset is not None
             aborted = (truth.producer_id, span.first_offset, span.marker_offset)
-            expected.setdefault(span.place, set()).add(aborted)
-    starts = log_starts(stage)
+            expected_by_partition.setdefault(span.place, set()).add(aborted)
+    start_by_partition = log_starts(stage)
     for broker, partition in told_partitions(stage):
         if moving(stage, partition) or partition.topic in CLEANED:
             continue
         read_endings = {
             truth
             for truth in rows_by_place.get((broker, partition), set())
-            if truth[1] >= starts[partition]
+            if truth[1] >= start_by_partition[partition]
         }
         expected_endings = {
-            truth for truth in expected.get(partition, set()) if truth[1] >= starts[partition]
+            truth
+            for truth in expected_by_partition.get(partition, set())
+            if truth[1] >= start_by_partition[partition]
         }
         assert read_endings == expected_endings, (broker, partition)
 
@@ -222,7 +228,7 @@ def test_the_last_snapshots_are_the_producers_that_brokers_described(
     tables: Tables, corpus: Corpus
 ) -> None:
     stage = corpus.stage("clean")
-    leaders = {
+    leader_by_partition = {
         partition.place: partition.leader
         for topic in stage.topics
         for partition in topic.partitions
@@ -235,7 +241,7 @@ def test_the_last_snapshots_are_the_producers_that_brokers_described(
     rows_by_place = {
         (partition_of(row), *map(or_minus_one, of_row(row)))
         for row in tables.rows("clean", "producer_state")
-        if row.is_last and leaders.get(partition_of(row)) == row.broker
+        if row.is_last and leader_by_partition.get(partition_of(row)) == row.broker
     }
     assert rows_by_place == {(producer.place, *of_truth(producer)) for producer in stage.producers}
     producers_known = {(partition, producer_id) for partition, producer_id, *_ in rows_by_place}
@@ -284,11 +290,11 @@ def test_the_newest_transaction_records_are_the_coordinators_entries(
 def test_versions_of_transaction_records_follow_the_level(tables: Tables, corpus: Corpus) -> None:
     rows = tables.rows("clean", "transactions")
     written_rows = [row for row in rows if row.broker == 1 and not row.is_tombstone]
-    versions: dict[str, set[int]] = {}
+    versions_by_name: dict[str, set[int]] = {}
     for row in written_rows:
-        versions.setdefault(row.transactional_id, set()).add(row.value_version)
-    assert versions["level-0"] == {0}
-    assert versions["level-1"] == versions["level-2"] == {1}
+        versions_by_name.setdefault(row.transactional_id, set()).add(row.value_version)
+    assert versions_by_name["level-0"] == {0}
+    assert versions_by_name["level-1"] == versions_by_name["level-2"] == {1}
     levels = {row.client_transaction_version for row in written_rows if row.value_version == 1}
     assert 2 in levels
     assert levels <= {0, 1, 2}
@@ -325,9 +331,13 @@ def test_offsets_are_the_positions_that_groups_were_told(
             pending[key] = expected_endings
         elif not row.is_transactional or ends[0]:
             positions[key] = expected_endings
-    for rows_by_place, expected in ((positions, stage.offsets), (pending, stage.pending_offsets)):
+    for rows_by_place, expected_offsets in (
+        (positions, stage.offsets),
+        (pending, stage.pending_offsets),
+    ):
         assert rows_by_place == {
-            (truth.group, truth.place): (truth.offset, truth.metadata) for truth in expected
+            (true_offset.group, true_offset.place): (true_offset.offset, true_offset.metadata)
+            for true_offset in expected_offsets
         }
     assert {"offset_commit", "group_metadata"} < kinds
 
@@ -339,12 +349,12 @@ def test_replicas_carry_their_topics_ids_and_how_their_brokers_ended(
     stage = corpus.stage(name)
     ids = {topic.name: topic.topic_id for topic in stage.topics}
     rows = tables.rows(name, "replicas")
-    users = [
+    user_rows = [
         row
         for row in rows
         if not row.topic.startswith("__") and not moving(stage, partition_of(row))
     ]
-    assert {(row.topic, row.topic_id) for row in users} == {
+    assert {(row.topic, row.topic_id) for row in user_rows} == {
         (name, written_by_kafka(topic_id))
         for name, topic_id in ids.items()
         if not name.startswith("__")
@@ -382,7 +392,7 @@ def test_errors_are_the_damage_that_was_done(tables: Tables, corpus: Corpus, nam
     stage = corpus.stage(name)
     rows = tables.rows(name, "errors")
     assert {(row.broker, partition_of(row), row.file.rsplit("/", 1)[1]) for row in rows} == {
-        (truth.broker, truth.place, truth.file) for truth in stage.damage
+        (true_damage.broker, true_damage.place, true_damage.file) for true_damage in stage.damage
     }
     assert len(rows) == len(stage.damage)
     assert all(row.is_cut for row in rows)

@@ -149,7 +149,8 @@ def test_no_command_follows_from_broken_evidence(
     }
     assert places_with_command <= FIVE or name in UNTOLD
     assert {
-        partition_of(variant) for variant in report.with_verdicts(OpenTxnStatus.HANGING)
+        partition_of(finding_variant)
+        for finding_variant in report.with_verdicts(OpenTxnStatus.HANGING)
     } <= FIVE or name in CONVICTED
     for finding in report.findings:
         is_told = (
@@ -179,8 +180,11 @@ OTHERWISE: Final = {
 def test_a_sound_directory_keeps_every_command(log_dir: Path) -> None:
     report = report_on(log_dir)
     hanging = report.with_verdicts(OpenTxnStatus.HANGING)
-    assert {partition_of(variant) for variant in hanging} == FIVE
-    assert all(variant.command is not None and variant.evidence.is_sound for variant in hanging)
+    assert {partition_of(finding_variant) for finding_variant in hanging} == FIVE
+    assert all(
+        finding_variant.command is not None and finding_variant.evidence.is_sound
+        for finding_variant in hanging
+    )
     assert len(report.with_verdicts(OpenTxnStatus.ALIVE)) == 2
     assert (report.source.problems, report.source.cut_off) == ((), ())
 
@@ -188,13 +192,14 @@ def test_a_sound_directory_keeps_every_command(log_dir: Path) -> None:
 @pytest.mark.parametrize("log_dir", ["clean/middle-segment-missing"], indirect=True)
 def test_who_accepts_the_damage_is_told_commands_and_what_is_lost(log_dir: Path) -> None:
     assert any(
-        variant.command is None
-        for variant in report_on(log_dir).with_verdicts(OpenTxnStatus.HANGING)
+        finding_variant.command is None
+        for finding_variant in report_on(log_dir).with_verdicts(OpenTxnStatus.HANGING)
     )
     report = report_on(log_dir, accepts_damage=True)
     assert report.accepts_damage
     assert all(
-        variant.command is not None for variant in report.with_verdicts(OpenTxnStatus.HANGING)
+        finding_variant.command is not None
+        for finding_variant in report.with_verdicts(OpenTxnStatus.HANGING)
     )
     reasons = [reason for finding in report.findings for reason in finding.evidence.reasons]
     assert any(reason.endswith(" are missing") for reason in reasons)
@@ -223,11 +228,11 @@ def test_what_can_not_be_read_is_named_and_passed_by(
 ) -> None:
     of_search, of_verify = UNREADABLE[request.node.callspec.id]
     problems = report_on(log_dir).source.problems
-    assert of_search is None or any(of_search in problem for problem in problems)
-    unreadable = [
+    assert of_search is None or any(of_search in problem_text for problem_text in problems)
+    unreadable_violations = [
         variant for variant in found_in(log_dir) if variant.rule is Invariant.UNREADABLE_FILE
     ]
-    assert of_verify in [variant.found for variant in unreadable]
+    assert of_verify in [variant.found for variant in unreadable_violations]
     is_beside = of_search is None or ".snapshot" in of_search  # of describe: it reads the oldest
     assert main(["logs", "describe", "--json", str(log_dir)]) == (0 if is_beside else 4)
     topics = {variant["topic"] for variant in json.loads(capsys.readouterr().out)}
@@ -270,7 +275,7 @@ def test_the_command_says_why_it_tells_none(
 def test_a_time_in_the_future_is_named_and_not_used(log_dir: Path) -> None:
     report = report_on(log_dir, as_of_ms=None)
     assert report.as_of_ms <= ASKED_MS
-    assert any("a time in the future" in problem for problem in report.source.problems)
+    assert any("a time in the future" in problem_text for problem_text in report.source.problems)
 
 
 # The compiled walk, here and on Spark
@@ -295,9 +300,11 @@ def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
         make_variant(variant, kept_stages, tmp_path / variant_name / "broker-1")
         for variant_name, variant in VARIANTS.items()
     ]
-    read_here = LocalReading(tuple(log_dirs))
-    assert len({state.replica.log_dir for state in read_here.states}) > 100
-    read_here.assert_same(DirectoryReader(read_here.search_by_spark, lambda: spark, lambda _: None))
+    local_reading = LocalReading(tuple(log_dirs))
+    assert len({state.replica.log_dir for state in local_reading.states}) > 100
+    local_reading.assert_same(
+        DirectoryReader(local_reading.search_by_spark, lambda: spark, lambda _: None)
+    )
 
 
 @pytest.mark.spark
@@ -308,8 +315,10 @@ def test_sections_of_segments_tell_what_segments_tell(
     tmp_path: Path,
     small_sections: list[SegmentFile],
 ) -> None:
-    read_here = LocalReading(densely_indexed(kept_stages, tmp_path, VARIANTS.values()))
-    read_here.assert_same(DirectoryReader(read_here.search_by_spark, lambda: spark, lambda _: None))
+    local_reading = LocalReading(densely_indexed(kept_stages, tmp_path, VARIANTS.values()))
+    local_reading.assert_same(
+        DirectoryReader(local_reading.search_by_spark, lambda: spark, lambda _: None)
+    )
     assert len(small_sections) > 1_000
     sections_read_again = {
         segment.replica.path
@@ -319,7 +328,7 @@ def test_sections_of_segments_tell_what_segments_tell(
     assert (
         10
         < len(sections_read_again)
-        < len({variant.replica.path for variant in small_sections}) / 2
+        < len({segment_variant.replica.path for segment_variant in small_sections}) / 2
     )
 
 
@@ -334,17 +343,17 @@ def test_processes_tell_what_one_process_tells(
     small_sections: list[SegmentFile],
     every: int,
 ) -> None:
-    read_here = LocalReading(
+    local_reading = LocalReading(
         densely_indexed(kept_stages, tmp_path, list(VARIANTS.values())[::every])
     )
     monkeypatch.setattr(engine, "PROCESSES_COST_MIN", 0)
     monkeypatch.setattr(engine, "can_fork", lambda: True)  # other tests may leave threads
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
     monkeypatch.setattr(planning, "_OPEN_BYTES", 0)
-    local_search = msgspec.structs.replace(read_here.search, never_spark=True)
-    read_here.assert_same(DirectoryReader(local_search, no_session, lambda _: None))
+    local_search = msgspec.structs.replace(local_reading.search, never_spark=True)
+    local_reading.assert_same(DirectoryReader(local_search, no_session, lambda _: None))
     assert not small_sections, "a task of Spark, and a broker that runs, have one process for it"
-    read_here.assert_same(DirectoryReader(read_here.search, no_session, lambda _: None))
+    local_reading.assert_same(DirectoryReader(local_reading.search, no_session, lambda _: None))
     assert len(small_sections) > 1_000
 
 
@@ -360,11 +369,11 @@ class LocalReading:
         self.states = [state for state in states if state.replica.topic not in NOT_JUDGED]
         self._merge_open = self._reading.open_transactions(self.states)
 
-    def assert_same(self, other_reading: DirectoryReader) -> None:
+    def assert_same(self, other_reader: DirectoryReader) -> None:
         """Check that another way of reading finds the same open transactions and notes."""
-        assert other_reading.open_transactions(self.states) == self._merge_open
+        assert other_reader.open_transactions(self.states) == self._merge_open
         for state in self.states:
-            assert other_reading.notes_on(state) == self._reading.notes_on(state)
+            assert other_reader.notes_on(state) == self._reading.notes_on(state)
 
 
 @pytest.fixture
@@ -374,7 +383,11 @@ def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
 
     def in_small_sections(segments: Sequence[SegmentFile], _: int) -> list[SegmentFile]:
         small_sections = in_sections(segments, 150)
-        cut_segments.extend(variant for variant in small_sections if variant.section is not None)
+        cut_segments.extend(
+            segment_variant
+            for segment_variant in small_sections
+            if segment_variant.section is not None
+        )
         return small_sections
 
     monkeypatch.setattr(planning, "in_sections", in_small_sections)
@@ -382,14 +395,14 @@ def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
 
 
 def densely_indexed(
-    kept_stages: Path, folder: Path, chosen_variants: Iterable[Variant]
+    kept_stages_folder: Path, folder: Path, chosen_variants: Iterable[Variant]
 ) -> tuple[Path, ...]:
     """These variants, made of logs whose indexes have an entry for each batch."""
-    indexed = shutil.copytree(kept_stages, folder / "kept")
-    for path in indexed.rglob(f"*{names.Suffix.LOG}"):
+    indexed_directory = shutil.copytree(kept_stages_folder, folder / "kept")
+    for path in indexed_directory.rglob(f"*{names.Suffix.LOG}"):
         write_dense_index(path)
     return tuple(
-        make_variant(variant, indexed, folder / variant.name / "broker-1")
+        make_variant(variant, indexed_directory, folder / variant.name / "broker-1")
         for variant in chosen_variants
     )
 
@@ -402,12 +415,16 @@ def found_in(log_dir: Path) -> list[Violation]:
 
 
 def errors_in(log_dir: Path) -> list[Violation]:
-    return [variant for variant in found_in(log_dir) if variant.severity is Severity.ERROR]
+    return [
+        violation_variant
+        for violation_variant in found_in(log_dir)
+        if violation_variant.severity is Severity.ERROR
+    ]
 
 
-@pytest.mark.parametrize("stage", ["clean", "killed"])
-def test_what_a_real_broker_left_is_sound(kept_stages: Path, stage: str) -> None:
-    assert errors_in(kept_stages / stage) == []
+@pytest.mark.parametrize("stage_name", ["clean", "killed"])
+def test_what_a_real_broker_left_is_sound(kept_stages: Path, stage_name: str) -> None:
+    assert errors_in(kept_stages / stage_name) == []
 
 
 @pytest.mark.slow
@@ -417,9 +434,9 @@ def test_what_a_real_broker_left_is_sound(kept_stages: Path, stage: str) -> None
 def test_a_control_record_of_an_unknown_type_is_an_error(
     kept_stages: Path, tmp_path: Path, variant_name: str
 ) -> None:
-    errors = errors_in(make_variant(VARIANTS[variant_name], kept_stages, tmp_path / "b"))
-    assert Invariant.UNREADABLE_MARKER in {error.rule for error in errors}
-    (error,) = [error for error in errors if error.rule is Invariant.UNREADABLE_MARKER]
+    violations = errors_in(make_variant(VARIANTS[variant_name], kept_stages, tmp_path / "b"))
+    assert Invariant.UNREADABLE_MARKER in {error.rule for error in violations}
+    (error,) = [error for error in violations if error.rule is Invariant.UNREADABLE_MARKER]
     assert error.found == "a control record of type 99"
 
 
@@ -430,13 +447,13 @@ def test_one_flipped_bit_gives_few_lines(kept_stages: Path, tmp_path: Path) -> N
     for other_folder in log_dir.iterdir():
         if other_folder.is_dir() and other_folder.name not in (QUIET, SPREAD):
             files.to_itself(other_folder)
-    expected = len(found_in(log_dir))
+    expected_number = len(found_in(log_dir))
     path = files.logs(log_dir / QUIET)[1]
     file_bytes = path.read_bytes()
     silent_positions = []
     for position in range(0, len(file_bytes), 6):
         files.flip(path, position)
-        added_count = len(found_in(log_dir)) - expected
+        added_count = len(found_in(log_dir)) - expected_number
         assert added_count <= LINES_MAX, position
         if not added_count:
             silent_positions.append(position)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.log_data import GeneratedLog, Scale, small_batches
+from benchmarks.log_data import GeneratedLog, Scale, make_small_batches_log
 from tests.support.quick_spark import quick_environment
 from txnsim.storage import names
 
@@ -48,7 +48,7 @@ spark.stop()
 @pytest.fixture(scope="module")
 def log() -> GeneratedLog:
     """Finished, hanging and live transactions in small batches."""
-    return small_batches(SCALE)
+    return make_small_batches_log(SCALE)
 
 
 def test_what_comes_to_the_driver_is_only_what_was_found(log: GeneratedLog, tmp_path: Path) -> None:
@@ -69,11 +69,12 @@ def test_what_comes_to_the_driver_is_only_what_was_found(log: GeneratedLog, tmp_
         for finding in report["findings"]
         if finding["verdict"] == "hanging"
     }
-    hanging = [finding for finding in log.strays if finding.is_hanging]
+    hanging_transactions = [finding for finding in log.strays if finding.is_hanging]
     assert producers_found == {
-        (finding.partition, finding.producer_id, finding.start_offset) for finding in hanging
+        (finding.partition, finding.producer_id, finding.start_offset)
+        for finding in hanging_transactions
     }
-    assert len(hanging) == SCALE.hanging
+    assert len(hanging_transactions) == SCALE.hanging
     written_files = list((tmp_path / "out").rglob("*.parquet"))
     assert written_files
     segments = Path(log.directory).rglob(f"*{names.Suffix.LOG}")

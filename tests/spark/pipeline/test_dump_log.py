@@ -65,12 +65,12 @@ def dump_log(files: Iterable[Path], *options: str, may_fail: bool = False) -> Du
         ApacheKafkaError: The tool failed unexpectedly.
     """
     lines_by_file: dict[Path, list[str]] = {}
-    complaints = ""
+    complaints_text = ""
     for share_of_files in _shares(files, 0 if may_fail else NAMES_LENGTH_MAX):
         output, complained = _run(share_of_files, options, may_fail=may_fail)
         lines_by_file.update(_by_file(output))
-        complaints += complained
-    return Dump(lines_by_file, complaints)
+        complaints_text += complained
+    return Dump(lines_by_file, complaints_text)
 
 
 def _shares(files: Iterable[Path], length_max: int) -> Iterator[list[Path]]:
@@ -88,11 +88,11 @@ def _shares(files: Iterable[Path], length_max: int) -> Iterator[list[Path]]:
 
 
 def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tuple[str, str]:
-    libs = kafka_libs()
+    libs_directory = kafka_libs()
     java = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    *java_arguments, classpath = java_command(libs, options=java)
-    decoder = java_classes([SOURCE], name="dump", libs=libs)
-    command = [*java_arguments, f"{classpath}:{decoder}", MAIN_CLASS, *options]
+    *java_arguments, classpath = java_command(libs_directory, options=java)
+    decoder_file = java_classes([SOURCE], name="dump", libs_directory=libs_directory)
+    command = [*java_arguments, f"{classpath}:{decoder_file}", MAIN_CLASS, *options]
     process = subprocess.run(
         [*command, "--files", ",".join(map(str, files))],
         stdin=subprocess.DEVNULL,
@@ -136,10 +136,10 @@ class Stage(NamedTuple):
     def dump_of(self, *suffixes: str, topic: str = "", options: Sequence[str] = ()) -> Dump:
         """What Kafka's tool prints of the files with these suffixes."""
         dump = self.dumps.of(suffixes, topic, tuple(options))
-        own_files = {
+        own_files_by_path = {
             path: lines for path, lines in dump.files.items() if path.parents[1] in self.paths
         }
-        return Dump(own_files, dump.complaints)
+        return Dump(own_files_by_path, dump.complaints)
 
     def rows(self, table_name: str, *order: str, **options: str) -> Iterator[dict[str, Any]]:
         """Rows of a table, sorted."""
@@ -194,9 +194,9 @@ def stages(
         "written": written_disks,
     }
     dumps = Dumps(paths)
-    of_written = Tables(spark, {"written": written_disks})
+    written_tables = Tables(spark, {"written": written_disks})
     return {
-        name: Stage(name, of_written if name == "written" else tables, dumps, log_dirs)
+        name: Stage(name, written_tables if name == "written" else tables, dumps, log_dirs)
         for name, log_dirs in paths.items()
     }
 
@@ -206,18 +206,18 @@ def stage(request: pytest.FixtureRequest, stages: dict[str, Stage]) -> Stage:
     return stages[request.param]
 
 
-def _equal(lines_by_file: dict[Path, list[str]], expected: dict[Path, list[str]]) -> None:
+def _equal(lines_by_file: dict[Path, list[str]], expected_by_path: dict[Path, list[str]]) -> None:
     """Check that both have the same lines in the same files; shows the first file that differs."""
-    for path in sorted(lines_by_file.keys() | expected.keys()):
-        assert lines_by_file.get(path, []) == expected.get(path, []), path
+    for path in sorted(lines_by_file.keys() | expected_by_path.keys()):
+        assert lines_by_file.get(path, []) == expected_by_path.get(path, []), path
 
 
-def _without_front(dump: dict[Path, list[str]]) -> dict[Path, list[str]]:
+def _without_front(dump_by_path: dict[Path, list[str]]) -> dict[Path, list[str]]:
     """The lines of batches and records only."""
     fronts = ("Log starting offset: ", "Snapshot end offset: ")
     return {
         path: [line for line in lines if not line.startswith(fronts)]
-        for path, lines in dump.items()
+        for path, lines in dump_by_path.items()
     }
 
 
@@ -228,9 +228,9 @@ def _segments(stage: Stage) -> dict[Path, list[str]]:
 def test_every_batch_is_the_same(stage: Stage) -> None:
     rows = stage.rows("batches", "segment_base_offset", "position", checkCrc="true")
     lines_by_file = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
-    expected = _choose_lines(_segments(stage), lambda line: not line.startswith(RECORD))
-    assert sum(map(len, expected.values())) > LINES_MIN
-    _equal(lines_by_file, expected)
+    expected_by_path = _choose_lines(_segments(stage), lambda line: not line.startswith(RECORD))
+    assert sum(map(len, expected_by_path.values())) > LINES_MIN
+    _equal(lines_by_file, expected_by_path)
 
 
 def test_every_record_is_the_same(stage: Stage) -> None:
@@ -238,17 +238,17 @@ def test_every_record_is_the_same(stage: Stage) -> None:
     lines_by_file = as_dumped.by_file(
         rows, Suffix.LOG, "segment_base_offset", as_dumped.record_line
     )
-    expected = _choose_lines(_segments(stage), lambda line: line.startswith(RECORD))
-    assert sum(map(len, expected.values())) > LINES_MIN
+    expected_by_path = _choose_lines(_segments(stage), lambda line: line.startswith(RECORD))
+    assert sum(map(len, expected_by_path.values())) > LINES_MIN
     _equal(
         lines_by_file,
-        {path: list(map(_without_control, lines)) for path, lines in expected.items()},
+        {path: list(map(_without_control, lines)) for path, lines in expected_by_path.items()},
     )
 
 
 def _without_control(line: str) -> str:
     """A line without the fields of a control record of the metadata log, which are not compared."""
-    text_before, mark, _ = line.partition("headerKeys: [] ")
+    text_before, mark_text, _ = line.partition("headerKeys: [] ")
     other_kinds = (
         "LeaderChange",
         "SnapshotHeader",
@@ -256,29 +256,30 @@ def _without_control(line: str) -> str:
         "KRaftVersion",
         "KRaftVoters",
     )
-    is_other = line[len(text_before + mark) :].startswith(other_kinds)
-    return (text_before + mark).rstrip() if is_other else line
+    is_other = line[len(text_before + mark_text) :].startswith(other_kinds)
+    return (text_before + mark_text).rstrip() if is_other else line
 
 
 def _choose_lines(
-    dump: dict[Path, list[str]], is_wanted: Callable[[str], bool]
+    dump_by_path: dict[Path, list[str]], is_wanted: Callable[[str], bool]
 ) -> dict[Path, list[str]]:
     return {
         path: chosen_lines
-        for path, lines in dump.items()
+        for path, lines in dump_by_path.items()
         if (chosen_lines := list(filter(is_wanted, lines)))
     }
 
 
 def test_every_producer_of_every_snapshot_is_the_same(stage: Stage) -> None:
-    expected = stage.dump_of(".snapshot").files
+    expected_by_path = stage.dump_of(".snapshot").files
     rows = stage.rows("producer_state", "snapshot_offset", "producer_id")
     lines_by_file = as_dumped.by_file(
         rows, Suffix.SNAPSHOT, "snapshot_offset", as_dumped.snapshot_line
     )
-    assert any(expected.values())
+    assert any(expected_by_path.values())
     _equal(
-        lines_by_file, {path: sorted(lines, key=_producer_id) for path, lines in expected.items()}
+        lines_by_file,
+        {path: sorted(lines, key=_producer_id) for path, lines in expected_by_path.items()},
     )
 
 
@@ -287,13 +288,13 @@ def _producer_id(line: str) -> int:
 
 
 def test_every_aborted_transaction_is_the_same(stage: Stage) -> None:
-    expected = stage.dump_of(".txnindex").files
+    expected_by_path = stage.dump_of(".txnindex").files
     rows = stage.rows("aborted", "segment_base_offset", "marker_offset")
     lines_by_file = as_dumped.by_file(
         rows, Suffix.TXN_INDEX, "segment_base_offset", as_dumped.aborted_line
     )
-    assert any(expected.values())
-    _equal(lines_by_file, expected)
+    assert any(expected_by_path.values())
+    _equal(lines_by_file, expected_by_path)
 
 
 def test_the_tool_complains_of_no_index_that_has_an_entry(stage: Stage) -> None:
@@ -330,19 +331,21 @@ def _entries(lines: Sequence[str], base_offset: int) -> list[str]:
     ]
 
 
-def _files_with_complaints(complaints: str) -> set[Path]:
+def _files_with_complaints(complaints_text: str) -> set[Path]:
     """Files that the tool reports as not fitting the log."""
-    complaint_parts = (complaint_line.rpartition(":") for complaint_line in complaints.splitlines())
+    complaint_parts = (
+        complaint_line.rpartition(":") for complaint_line in complaints_text.splitlines()
+    )
     return {Path(path.strip()) for _, _, path in complaint_parts if path.endswith(("index",))}
 
 
 def test_every_record_of_the_coordinators_is_the_same(stage: Stage) -> None:
     options = ("--transaction-log-decoder", "--deep-iteration")
-    dump = stage.dump_of(".log", topic=TRANSACTION_STATE_TOPIC, options=options).files
+    dump_by_path = stage.dump_of(".log", topic=TRANSACTION_STATE_TOPIC, options=options).files
     expected = [
         as_dumped.dumped_transaction(line)
-        for path in sorted(dump)
-        for line in dump[path]
+        for path in sorted(dump_by_path)
+        for line in dump_by_path[path]
         if line.startswith(RECORD) and " key: " in line
     ]
     rows = stage.rows("transactions", "segment_base_offset", "offset")
@@ -359,11 +362,11 @@ def _sorted_fields(record: tuple[str, dict[str, Any] | None]) -> tuple[str, list
 
 def test_every_record_of_the_groups_is_the_same(stage: Stage) -> None:
     options = ("--offsets-decoder", "--deep-iteration")
-    dump = stage.dump_of(".log", topic=CONSUMER_OFFSETS_TOPIC, options=options).files
+    dump_by_path = stage.dump_of(".log", topic=CONSUMER_OFFSETS_TOPIC, options=options).files
     expected = [
         as_dumped.dumped_offset(line)
-        for path in sorted(dump)
-        for line in dump[path]
+        for path in sorted(dump_by_path)
+        for line in dump_by_path[path]
         if line.startswith(RECORD) and " key: {" in line
     ]
     rows = stage.rows("offsets", "segment_base_offset", "offset")
@@ -374,15 +377,15 @@ def test_every_record_of_the_groups_is_the_same(stage: Stage) -> None:
 
 def test_the_tool_tells_of_the_rules_that_say_so(tmp_path: Path) -> None:
     """One damaged replica for each rule. Of a segment that does not begin at 0 it always tells."""
-    for damage_number, (damage, expected) in enumerate(DAMAGES.values()):
-        rule, log_dir = expected.split()[0], tmp_path / str(damage_number)
+    for damage_number, (damage, expected_text) in enumerate(DAMAGES.values()):
+        rule, log_dir = expected_text.split()[0], tmp_path / str(damage_number)
         write_log_dir(log_dir, 1, {"orders-0": busy_log()})
         damage(log_dir / "orders-0")
         lines_by_file = _lines_about(log_dir / "orders-0")
-        if rule == Invariant.UNREADABLE_FILE or expected.startswith(_BETWEEN):
+        if rule == Invariant.UNREADABLE_FILE or expected_text.startswith(_BETWEEN):
             continue  # of a snapshot, not of .txnindex; of no more than one segment
         assert bool(lines_by_file) is (DUMP_LOG in REPORTED_BY.get(Invariant(rule), "")), (
-            expected,
+            expected_text,
             lines_by_file,
         )
 
@@ -406,24 +409,26 @@ def _lines_about(folder: Path) -> list[str]:
 
 def test_torn_ends_are_where_the_tool_sees_them(tables: Tables, corpus: Corpus) -> None:
     torn_stage = Stage("torn", tables, Dumps({}), corpus.brokers("torn"))
-    cuts = {Path(row.file): row for row in tables.rows("torn", "errors") if row.is_cut}
-    assert len(cuts) == len(corpus.stage("torn").damage)
-    dump = _without_front(dump_log(sorted(cuts), may_fail=True).files)
+    cut_by_path = {Path(row.file): row for row in tables.rows("torn", "errors") if row.is_cut}
+    assert len(cut_by_path) == len(corpus.stage("torn").damage)
+    dump_by_path = _without_front(dump_log(sorted(cut_by_path), may_fail=True).files)
     rows = torn_stage.rows("batches", "segment_base_offset", "position", checkCrc="true")
     lines_by_file = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
-    for path, cut in cuts.items():
-        plain_lines = [line for line in dump[path] if not line.startswith("Found ")]
+    for path, cut_row in cut_by_path.items():
+        plain_lines = [line for line in dump_by_path[path] if not line.startswith("Found ")]
         whole_lines = [
-            plain_line for plain_line in plain_lines if _position(plain_line) < cut.position
+            plain_line for plain_line in plain_lines if _position(plain_line) < cut_row.position
         ]
         assert lines_by_file.get(path, []) == whole_lines, path
-        if cut.kind == "crc":
+        if cut_row.kind == "crc":
             first_line = next(
-                plain_line for plain_line in plain_lines if _position(plain_line) == cut.position
+                plain_line
+                for plain_line in plain_lines
+                if _position(plain_line) == cut_row.position
             )
             assert first_line.endswith(" isvalid: false")
-        elif cut.kind == "torn":
-            assert dump[path][-1].startswith(f"Found {cut.size_bytes} invalid bytes")
+        elif cut_row.kind == "torn":
+            assert dump_by_path[path][-1].startswith(f"Found {cut_row.size_bytes} invalid bytes")
 
 
 def _position(line: str) -> int:

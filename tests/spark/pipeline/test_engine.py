@@ -44,15 +44,15 @@ def killed_broker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     broker = BrokerDir(tmp_path_factory.mktemp("killed") / "broker-1")
     for partition in range(4):
         driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=300))
-        driver.txn(0, pid=7)
-        driver.txn(0, pid=8)
-        driver.end(committed=True, pid=7)
-        driver.txn(1, pid=7)
+        driver.txn(0, producer_id=7)
+        driver.txn(0, producer_id=8)
+        driver.end(committed=True, producer_id=7)
+        driver.txn(1, producer_id=7)
         for _ in range(8):
             driver.append(plain())
         remove_end_snapshot(broker.replica(driver, "orders", partition))
-    broker.coordinator(move("Empty"), move("Ongoing", HERE, name="alive", pid=8))
-    broker.coordinator(move("PrepareAbort", HERE, name="other", pid=9), partition=1)
+    broker.coordinator(move("Empty"), move("Ongoing", HERE, name="alive", producer_id=8))
+    broker.coordinator(move("PrepareAbort", HERE, name="other", producer_id=9), partition=1)
     return broker.kill()
 
 
@@ -66,7 +66,7 @@ def of_replicas(log_dir: Path) -> EngineJob[Any, Any]:
 
 def of_coordinators(log_dir: Path) -> EngineJob[Any, Any]:
     logs = coordinator_logs_of(states_in(log_dir))
-    return log_job([ranked[0] for ranked in logs.values()], {7, 8})
+    return log_job([ranked_states[0] for ranked_states in logs.values()], {7, 8})
 
 
 @pytest.mark.parametrize("job_of", [of_replicas, of_coordinators])
@@ -118,8 +118,8 @@ def test_a_report_is_the_same_with_and_without_spark(
 
 def test_what_breaks_a_rule_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
     for broker in (1, 2):
-        drivers = {"orders-0": busy_log(), "payments-0": busy_log()}
-        write_log_dir(tmp_path / f"broker-{broker}", broker, drivers)
+        driver_by_name = {"orders-0": busy_log(), "payments-0": busy_log()}
+        write_log_dir(tmp_path / f"broker-{broker}", broker, driver_by_name)
     replica = tmp_path / "broker-2" / "orders-0"
     patch(replica / "00000000000000000025.log", 5, base_sequence=11)
     (replica / "00000000000000000048.txnindex").write_bytes(b"no")

@@ -29,7 +29,13 @@ def test_the_story_finds_what_hung_in_that_hour_and_its_records() -> None:
         for printed_line in outputs["lost"].splitlines()
         if "orders" in printed_line
     ]
-    assert [cell.strip() for cell in row[1:6]] == ["orders", "1", "900001", columns[3], "10"]
+    assert [cell_text.strip() for cell_text in row[1:6]] == [
+        "orders",
+        "1",
+        "900001",
+        columns[3],
+        "10",
+    ]
     counts_of_urls = {
         name: int(re.findall(r"asked for: ([\d,]+)", outputs[name])[0].replace(",", ""))
         for name in ("search", "first", "again", "lost")

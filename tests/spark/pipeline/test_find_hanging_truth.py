@@ -54,11 +54,15 @@ sys.exit(main(sys.argv[1:]))
 
 
 def report_on(
-    corpus: Corpus, stage: str, spark: SparkSession | None = None, *, uses_snapshots: bool = True
+    corpus: Corpus,
+    stage_name: str,
+    spark: SparkSession | None = None,
+    *,
+    uses_snapshots: bool = True,
 ) -> Report:
     search = Search(
-        paths=corpus.brokers(stage),
-        as_of_ms=corpus.stage(stage).stopped_at_ms,
+        paths=corpus.brokers(stage_name),
+        as_of_ms=corpus.stage(stage_name).stopped_at_ms,
         max_transaction_timeout_ms=MINUTE,  # as Kafka's tool was asked
         uses_snapshots=uses_snapshots,
         with_spark=spark is not None,
@@ -109,14 +113,14 @@ def row_of(finding: Finding) -> HangingRow:
     )
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage_name", STAGES)
 @pytest.mark.parametrize("uses_snapshots", [True, False], ids=["snapshots", "segments"])
 def test_every_open_transaction_is_found_and_judged_rightly(
-    corpus: Corpus, stage: str, *, uses_snapshots: bool
+    corpus: Corpus, stage_name: str, *, uses_snapshots: bool
 ) -> None:
-    truth = corpus.stage(stage)
-    report = report_on(corpus, stage, uses_snapshots=uses_snapshots)
-    incomplete = ended_below_its_high_watermark(corpus, stage)
+    truth = corpus.stage(stage_name)
+    report = report_on(corpus, stage_name, uses_snapshots=uses_snapshots)
+    incomplete = ended_below_its_high_watermark(corpus, stage_name)
     expected = {
         key_of(truth): OpenTxnStatus.UNKNOWN
         if truth.place in incomplete and truth.verdict == "hanging"
@@ -128,39 +132,45 @@ def test_every_open_transaction_is_found_and_judged_rightly(
     assert set(expected.values()) >= set(VERDICTS.values())
     assert report.source.transaction_log_gap == ""
     lost_folders = {
-        problem.partition(": the log ends at offset ")[0] for problem in report.source.problems
+        problem_text.partition(": the log ends at offset ")[0]
+        for problem_text in report.source.problems
     }
-    assert {Path(folder).name for folder in lost_folders} <= {
+    assert {Path(folder_path).name for folder_path in lost_folders} <= {
         f"{topic}-{n}" for topic, n in incomplete
     }
 
 
-def ended_below_its_high_watermark(corpus: Corpus, stage: str) -> set[Place]:
+def ended_below_its_high_watermark(corpus: Corpus, stage_name: str) -> set[Place]:
     """Damaged partitions whose log ends below its checkpointed high watermark: a marker may be lost
     there. How far the checkpoint had come when the broker was killed differs from corpus to corpus.
     """
-    noted_watermarks: dict[TopicPartition, int] = {}
-    for log_dir in corpus.brokers(stage):
-        checkpoint = log_dir / names.FileName.HIGH_WATERMARKS
-        noted_watermarks |= decode_offsets(checkpoint.read_text(), error_prefix=str(checkpoint))
+    noted_watermark_by_partition: dict[TopicPartition, int] = {}
+    for log_dir in corpus.brokers(stage_name):
+        checkpoint_file = log_dir / names.FileName.HIGH_WATERMARKS
+        noted_watermark_by_partition |= decode_offsets(
+            checkpoint_file.read_text(), error_prefix=str(checkpoint_file)
+        )
     return {
-        truth.place
-        for truth in corpus.stage(stage).damage
-        if noted_watermarks.get(TopicPartition(*truth.place), 0) > truth.sound_end
+        true_damage.place
+        for true_damage in corpus.stage(stage_name).damage
+        if noted_watermark_by_partition.get(TopicPartition(*true_damage.place), 0)
+        > true_damage.sound_end
     }
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_what_kafkas_own_tool_listed_is_listed(corpus: Corpus, stage: str) -> None:
+@pytest.mark.parametrize("stage_name", STAGES)
+def test_what_kafkas_own_tool_listed_is_listed(corpus: Corpus, stage_name: str) -> None:
     """But for what came to hang after it was asked: the partition whose only replica had stopped,
     the marker that was torn off.
     """
-    truth = corpus.stage(stage)
+    truth = corpus.stage(stage_name)
     excluded_partitions = (
-        {Place("lonely", 0)} if stage == "clean" else {truth.place for truth in truth.damage}
+        {Place("lonely", 0)} if stage_name == "clean" else {truth.place for truth in truth.damage}
     )
     rows = {
-        row_of(finding) for finding in report_on(corpus, stage).findings if finding.listed_by_kafka
+        row_of(finding)
+        for finding in report_on(corpus, stage_name).findings
+        if finding.listed_by_kafka
     }
     assert {row for row in rows if row.place not in excluded_partitions} == set(truth.find_hanging)
     assert truth.find_hanging
@@ -183,7 +193,7 @@ def test_after_a_kill_only_what_lies_behind_the_last_snapshots_is_read(corpus: C
 
 def test_torn_ends_are_told_as_what_a_broker_cuts_off(corpus: Corpus) -> None:
     cut_off_lines = report_on(corpus, "torn", uses_snapshots=False).source.cut_off
-    torn_places = {truth.place for truth in corpus.stage("torn").damage}
+    torn_places = {true_damage.place for true_damage in corpus.stage("torn").damage}
     assert {line.rsplit("/", 2)[1] for line in cut_off_lines} == {
         f"{partition.topic}-{partition.partition}" for partition in torn_places
     }
@@ -191,10 +201,10 @@ def test_torn_ends_are_told_as_what_a_broker_cuts_off(corpus: Corpus) -> None:
 
 def test_a_commit_whose_marker_was_left_out_is_told_as_one(corpus: Corpus) -> None:
     """KAFKA-20734: the partition had no leader, so the coordinator dropped its marker."""
-    (lonely,) = [
+    (lonely_finding,) = [
         finding for finding in report_on(corpus, "killed").findings if finding.topic == "lonely"
     ]
-    assert (lonely.rule, lonely.outcome, lonely.state) == (
+    assert (lonely_finding.rule, lonely_finding.outcome, lonely_finding.state) == (
         Reason.COMPLETED_UNMARKED,
         "commit",
         "CompleteCommit",
@@ -202,29 +212,45 @@ def test_a_commit_whose_marker_was_left_out_is_told_as_one(corpus: Corpus) -> No
 
 
 def test_a_replica_that_stopped_earlier_contradicts_nobody(corpus: Corpus) -> None:
-    (lagging,) = [truth for truth in corpus.stage("clean").open if truth.verdict == "lagging"]
+    (lagging_transaction,) = [
+        true_transaction
+        for true_transaction in corpus.stage("clean").open
+        if true_transaction.verdict == "lagging"
+    ]
     report = report_on(corpus, "clean")
-    assert all(partition_of(finding) != lagging.place for finding in report.findings)
+    assert all(partition_of(finding) != lagging_transaction.place for finding in report.findings)
     assert report.with_verdicts(OpenTxnStatus.REPLICAS_DISAGREE) == ()
     other_search = Search(
-        paths=corpus.brokers("clean")[1:], topics=frozenset({lagging.place.topic})
+        paths=corpus.brokers("clean")[1:], topics=frozenset({lagging_transaction.place.topic})
     )
-    hanging = find_hanging(other_search, new_session=no_session, progress=lambda _: None)
-    assert [finding.start_offset for finding in hanging.findings] == [lagging.start_offset]
+    hanging_report = find_hanging(other_search, new_session=no_session, progress=lambda _: None)
+    assert [finding.start_offset for finding in hanging_report.findings] == [
+        lagging_transaction.start_offset
+    ]
 
 
 def test_stable_offsets_are_those_that_leaders_told(corpus: Corpus) -> None:
-    truth = corpus.stage("clean")
-    leaders = {
-        partition.place: partition for topic in truth.topics for partition in topic.partitions
+    true_stage = corpus.stage("clean")
+    leader_by_partition = {
+        partition.place: partition for topic in true_stage.topics for partition in topic.partitions
     }
     figures = report_on(corpus, "clean").partitions
-    user_figures = [figure for figure in figures if figure.topic not in INTERNAL_TOPICS]
+    user_figures = [
+        partition_figures
+        for partition_figures in figures
+        if partition_figures.topic not in INTERNAL_TOPICS
+    ]
     assert user_figures
-    for figure in user_figures:
-        leader = leaders[Place(figure.topic, figure.partition)]
-        assert (figure.last_stable_offset, figure.end_offset) == (leader.last_stable, leader.end)
-        assert figure.lag == figure.high_watermark - figure.last_stable_offset
+    for partition_figures in user_figures:
+        leader = leader_by_partition[Place(partition_figures.topic, partition_figures.partition)]
+        assert (partition_figures.last_stable_offset, partition_figures.end_offset) == (
+            leader.last_stable,
+            leader.end,
+        )
+        assert (
+            partition_figures.lag
+            == partition_figures.high_watermark - partition_figures.last_stable_offset
+        )
 
 
 def test_positions_in_open_transactions_hold_the_groups_log_back(corpus: Corpus) -> None:
@@ -234,12 +260,12 @@ def test_positions_in_open_transactions_hold_the_groups_log_back(corpus: Corpus)
 
 
 @pytest.mark.parametrize("uses_snapshots", [True, False], ids=["snapshots", "segments"])
-@pytest.mark.parametrize("stage", ["killed", "torn"])
+@pytest.mark.parametrize("stage_name", ["killed", "torn"])
 def test_spark_says_the_same(
-    spark: SparkSession, corpus: Corpus, stage: str, *, uses_snapshots: bool
+    spark: SparkSession, corpus: Corpus, stage_name: str, *, uses_snapshots: bool
 ) -> None:
-    report_here = report_on(corpus, stage, uses_snapshots=uses_snapshots)
-    report_by_spark = report_on(corpus, stage, spark, uses_snapshots=uses_snapshots)
+    report_here = report_on(corpus, stage_name, uses_snapshots=uses_snapshots)
+    report_by_spark = report_on(corpus, stage_name, spark, uses_snapshots=uses_snapshots)
     source = msgspec.structs.replace(report_by_spark.source, with_spark=False)
     assert report_by_spark.source.with_spark
     assert msgspec.structs.replace(report_by_spark, source=source) == report_here

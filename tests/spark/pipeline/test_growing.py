@@ -34,13 +34,13 @@ BATCH_S_MAX: Final = 240
 
 
 def check(
-    spark: SparkSession, growing_dir: GrowingDir, file_name: str, out: Path, **bound: int
+    spark: SparkSession, growing_dir: GrowingDir, file_name: str, output_file: Path, **bound: int
 ) -> None:
     """Read the rest of the stream, and compare all its rows with those of a batch query."""
-    writer = follow(spark, str(growing_dir.path), file_name, str(out), **bound)
+    writer = follow(spark, str(growing_dir.path), file_name, str(output_file), **bound)
     writer.trigger(availableNow=True).start().awaitTermination()
     batch = spark.read.format("kafka_log").option("table", file_name).load(str(growing_dir.path))
-    row_counts = count_rows(spark.read.parquet(str(out / file_name)).select(*batch.columns))
+    row_counts = count_rows(spark.read.parquet(str(output_file / file_name)).select(*batch.columns))
     assert row_counts
     assert row_counts == count_rows(batch)
 
@@ -59,11 +59,11 @@ def test_a_stream_has_the_rows_of_a_batch(spark: SparkSession, tmp_path: Path, n
 
 @pytest.mark.nightly
 def test_a_backlog_comes_in_batches_of_a_bound(spark: SparkSession, tmp_path: Path) -> None:
-    growing_dir, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
+    growing_dir, output_file = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
     growing_dir.grow(20)
     growing_dir.stop()
-    check(spark, growing_dir, "records", out, maxBytesPerTrigger=900)
-    assert len(numbers_in(out / COMMITTED)) > 2
+    check(spark, growing_dir, "records", output_file, maxBytesPerTrigger=900)
+    assert len(numbers_in(output_file / COMMITTED)) > 2
 
 
 @pytest.mark.nightly
@@ -77,23 +77,25 @@ def test_why_a_table_has_no_bound_is_said(spark: SparkSession, tmp_path: Path) -
 def test_a_stream_of_another_table_is_refused_on_a_used_checkpoint(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    growing_dir, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
+    growing_dir, output_file = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
     growing_dir.grow()
-    follow(spark, str(growing_dir.path), "records", str(out)).trigger(
+    follow(spark, str(growing_dir.path), "records", str(output_file)).trigger(
         availableNow=True
     ).start().awaitTermination()
-    rows_before = spark.read.parquet(str(out / "records")).count()
+    rows_before = spark.read.parquet(str(output_file / "records")).count()
     growing_dir.grow()
-    other_stream = (
+    other_stream_frame = (
         spark.readStream.format("kafka_log").option("table", "batches").load(str(growing_dir.path))
     )
-    writer = other_stream.writeStream.format("parquet").option("path", str(out / "other"))
-    query = writer.option("checkpointLocation", str(out / "checkpoints/records"))
+    writer = other_stream_frame.writeStream.format("parquet").option(
+        "path", str(output_file / "other")
+    )
+    query = writer.option("checkpointLocation", str(output_file / "checkpoints/records"))
     with pytest.raises(StreamingQueryException, match="table records, not batches"):
         query.trigger(availableNow=True).start().awaitTermination()
-    assert not list((out / "other").glob("*.parquet"))
-    check(spark, growing_dir, "records", out)
-    assert spark.read.parquet(str(out / "records")).count() > rows_before
+    assert not list((output_file / "other").glob("*.parquet"))
+    check(spark, growing_dir, "records", output_file)
+    assert spark.read.parquet(str(output_file / "records")).count() > rows_before
 
 
 @pytest.mark.slow  # each kill costs the start of a JVM: minutes
@@ -101,14 +103,16 @@ def test_a_stream_of_another_table_is_refused_on_a_used_checkpoint(
 def test_kills_lose_nothing_and_double_nothing(
     spark: SparkSession, tmp_path: Path, step: str
 ) -> None:
-    growing_dir, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
+    growing_dir, output_file = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
     interrupted = 0
     for _ in range(KILLS):
         growing_dir.grow()
-        kill_behind(out / step, str(growing_dir.path), str(out))
-        interrupted += numbers_in(out / PLANNED) - numbers_in(out / COMMITTED) != set()
+        kill_behind(output_file / step, str(growing_dir.path), str(output_file))
+        interrupted += (
+            numbers_in(output_file / PLANNED) - numbers_in(output_file / COMMITTED) != set()
+        )
     assert interrupted > KILLS // 2, "kills that strike between two batches show nothing"
-    check(spark, growing_dir, "records", out)
+    check(spark, growing_dir, "records", output_file)
 
 
 def kill_behind(folder: Path, *arguments: str) -> None:

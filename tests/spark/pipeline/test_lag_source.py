@@ -61,15 +61,15 @@ def test_one_row_per_partition_names_who_holds_it(
     stream = lags(spark, cluster_with_hanging.bootstrap, subscribe="ghostly")
     assert tuple(stream.columns) == LAG_TABLE.names
     rows = probe_rows(stream, tmp_path)
-    free_row, held_row = sorted(map(lag_of, rows), key=lambda row: row.partition or 0)
-    assert (free_row.topic, free_row.lag, free_row.held_by, free_row.error) == (
+    free_lag, held_lag = sorted(map(lag_of, rows), key=lambda row: row.partition or 0)
+    assert (free_lag.topic, free_lag.lag, free_lag.held_by, free_lag.error) == (
         "ghostly",
         0,
         (),
         None,
     )
-    assert (held_row.topic, held_row.lag, len(held_row.held_by)) == ("ghostly", 1, 1)
-    assert (held_row.held_by[0].transactional_id, held_row.held_by[0].start_offset) == ("ghost", 0)
+    assert (held_lag.topic, held_lag.lag, len(held_lag.held_by)) == ("ghostly", 1, 1)
+    assert (held_lag.held_by[0].transactional_id, held_lag.held_by[0].start_offset) == ("ghost", 0)
     assert rows[0]["probed_at_ms"] == rows[1]["probed_at_ms"] > 0
 
 

@@ -126,22 +126,24 @@ def spark_answer(spark: SparkSession, frame: DataFrame, query: Query) -> list[tu
         )
         sql = spark.sql(" UNION ALL ".join(parts))
     else:
-        first_condition, *other_conditions = (
+        first_condition_frame, *other_conditions = (
             frame.where(" AND ".join(query_part) or "true").select(*COLUMNS)
             for query_part in query.parts
         )
-        sql = first_condition
-        for other_condition in other_conditions:
-            sql = sql.union(other_condition)
+        sql = first_condition_frame
+        for other_condition_frame in other_conditions:
+            sql = sql.union(other_condition_frame)
     return as_sorted(tuple(row) for row in sql.collect())
 
 
-def play(spark: SparkSession, copied_tables: CopiedDirectory, steps: Sequence[Query | str]) -> None:
+def play(
+    spark: SparkSession, copied_directory: CopiedDirectory, steps: Sequence[Query | str]
+) -> None:
     """Check that each query of a new frame and a new view has the rows of the copy."""
-    frame = spark.read.format("kafka_log").load(str(copied_tables.logs))
+    frame = spark.read.format("kafka_log").load(str(copied_directory.logs))
     spark.sql(
         "CREATE OR REPLACE TEMPORARY VIEW one_view USING kafka_log"
-        f" OPTIONS (path '{copied_tables.logs}', table 'batches')"
+        f" OPTIONS (path '{copied_directory.logs}', table 'batches')"
     )
     try:
         for step in steps:
@@ -151,21 +153,21 @@ def play(spark: SparkSession, copied_tables: CopiedDirectory, steps: Sequence[Qu
                 case "uncache":
                     frame.unpersist(blocking=True)
                 case Query():
-                    assert spark_answer(spark, frame, step) == copied_tables.expected_rows(step), (
+                    assert spark_answer(spark, frame, step) == copied_directory.expected_rows(
                         step
-                    )
+                    ), step
                 case setting:
                     spark.conf.set(PUSHDOWN, str(setting == "on").lower())
     finally:
         frame.unpersist(blocking=True)
 
 
-@pytest.mark.parametrize("setting", ["on", "off"])
+@pytest.mark.parametrize("setting_text", ["on", "off"])
 @pytest.mark.usefixtures("as_it_was")
 def test_a_query_does_not_hang_on_the_one_before(
-    spark: SparkSession, copied_tables: CopiedDirectory, setting: str
+    spark: SparkSession, copied_tables: CopiedDirectory, setting_text: str
 ) -> None:
-    play(spark, copied_tables, [setting, *ONE_AFTER_THE_OTHER])
+    play(spark, copied_tables, [setting_text, *ONE_AFTER_THE_OTHER])
 
 
 @pytest.mark.usefixtures("as_it_was")
@@ -182,12 +184,12 @@ def test_the_report_to_spark_shows_what_happens(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = re.findall(r"> ```(?:python)?\n(.*?)> ```\n", REPORT.read_text("utf-8"), re.DOTALL)
-    program, expected, actual = (
+    program, expected_text, actual = (
         re.sub(r"^> ?", "", condition, flags=re.MULTILINE) for condition in blocks
     )
     exec(compile(program, str(REPORT), "exec"), {"__name__": "__main__"})
     spark.conf.set(PUSHDOWN, "true")
-    assert expected != actual
+    assert expected_text != actual
     assert capsys.readouterr().out == actual, "has this Spark mended it? kafka_log may take filters"
 
 

@@ -41,8 +41,8 @@ def compare_logs(log_dirs: list[Path]) -> Counter[str]:
         for name in ("batches", "records"):
             by_file: dict[str, list[Row]] = {}
             for row in table(log_dir, name, options={"checkCrc": "false"}):
-                folder = f"{row['topic']}-{row['partition']}"
-                file = f"{log_dir}/{folder}/{row['segment_base_offset']:020}.log"
+                folder_path = f"{row['topic']}-{row['partition']}"
+                file = f"{log_dir}/{folder_path}/{row['segment_base_offset']:020}.log"
                 by_file.setdefault(file, []).append(row)
             for log in sorted(log_dir.glob("*/*.log")):
                 expected = [

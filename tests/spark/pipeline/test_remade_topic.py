@@ -64,8 +64,8 @@ def test_the_old_log_is_named_and_does_not_hide_what_hangs(
     assert finding.evidence.is_sound
     assert finding.command is not None
     stale_rows = [
-        (stale_replica.topic, stale_replica.broker, stale_replica.topic_id)
-        for stale_replica in report.source.stale
+        (stale_evidence.topic, stale_evidence.broker, stale_evidence.topic_id)
+        for stale_evidence in report.source.stale
     ]
     assert stale_rows == [("gone", 2, GONE_ID), ("orders", 2, OLD_ID)]
     assert (report.source.replicas, report.source.problems) == (1, ())
@@ -85,10 +85,13 @@ def test_where_no_copy_of_the_metadata_log_decides_nothing_is_guessed(
         finding.topic_id: finding for finding in report.findings if finding.topic == "orders"
     }
     assert finding_by_topic_id.keys() == {NEW_ID, OLD_ID}
-    for stale_replica in finding_by_topic_id.values():
-        assert (stale_replica.verdict, stale_replica.command) == (OpenTxnStatus.UNKNOWN, None)
-        assert stale_replica.reason.startswith("orders was deleted and made again (id ")
-        assert stale_replica.evidence.status is Status.INCOMPLETE
+    for stale_replica_finding in finding_by_topic_id.values():
+        assert (stale_replica_finding.verdict, stale_replica_finding.command) == (
+            OpenTxnStatus.UNKNOWN,
+            None,
+        )
+        assert stale_replica_finding.reason.startswith("orders was deleted and made again (id ")
+        assert stale_replica_finding.evidence.status is Status.INCOMPLETE
     assert report.source.stale == ()
 
 
@@ -97,27 +100,29 @@ def test_the_same_coordinators_log_of_two_topics_is_not_used(tmp_path: Path) -> 
     for log_dir, topic_id in (("broker-1", NEW_ID), ("broker-2", OLD_ID)):
         folder = path / log_dir / "__transaction_state-0"
         folder.mkdir(exist_ok=True)
-        metadata = folder / names.FileName.PARTITION_METADATA
-        metadata.write_text(f"version: 0\ntopic_id: {topic_id}\n")
-    for copy in path.glob("*/__cluster_metadata-0/*.log"):
-        copy.unlink()
+        metadata_file = folder / names.FileName.PARTITION_METADATA
+        metadata_file.write_text(f"version: 0\ntopic_id: {topic_id}\n")
+    for copied_path in path.glob("*/__cluster_metadata-0/*.log"):
+        copied_path.unlink()
     report = report_here(path)
     assert {finding.verdict for finding in report.findings} == {OpenTxnStatus.UNKNOWN}
-    assert any("__transaction_state was deleted" in problem for problem in report.source.problems)
+    assert any(
+        "__transaction_state was deleted" in problem_text for problem_text in report.source.problems
+    )
 
 
 # Commands
 
 
 def test_the_exit_status_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with_copies = remade_topic(tmp_path / "told")
-    assert main(["logs", "find-hanging", str(with_copies), *AS_OF]) == 3
+    directory_with_copies = remade_topic(tmp_path / "told")
+    assert main(["logs", "find-hanging", str(directory_with_copies), *AS_OF]) == 3
     output = capsys.readouterr()
     assert "stale replicas: 2" in output.err
     assert f"stale: orders, partition 0, on broker 2 has topic id {OLD_ID}" in output.err
     assert "repair --topic orders --partition 0" in output.out
-    untold = remade_topic(tmp_path / "untold", copies=())
-    assert main(["logs", "find-hanging", str(untold), *AS_OF]) == 4
+    untold_file = remade_topic(tmp_path / "untold", copies=())
+    assert main(["logs", "find-hanging", str(untold_file), *AS_OF]) == 4
     assert "replica" not in capsys.readouterr().out.replace("this replica is of the topic", "")
 
 
@@ -156,16 +161,16 @@ def test_a_timeline_leaves_the_old_log_out(
     monkeypatch: pytest.MonkeyPatch,
     way: list[str],
 ) -> None:
-    with_copies, untold = (
+    directory_with_copies, untold_file = (
         remade_topic(tmp_path / "told"),
         remade_topic(tmp_path / "untold", copies=()),
     )
     monkeypatch.chdir(tmp_path)
-    main(["logs", "timeline", "report", "--json", with_copies.name, *way])
+    main(["logs", "timeline", "report", "--json", directory_with_copies.name, *way])
     timeline = json.loads(capsys.readouterr().out)
     assert timeline["open"] == []
     assert [stale_replica["topic"] for stale_replica in timeline["stale"]] == ["gone", "orders"]
-    assert main(["logs", "timeline", "report", "--json", str(untold), *way]) != 0
+    assert main(["logs", "timeline", "report", "--json", str(untold_file), *way]) != 0
     timeline = json.loads(capsys.readouterr().out)
     assert [stale_replica["topic"] for stale_replica in timeline["open"]] == ["gone", "orders"]
     assert "orders was deleted and made again" in timeline["disagreements"][0]
@@ -186,14 +191,14 @@ def test_describe_marks_the_old_log(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_questions_about_one_topic_read_the_log_of_the_living_one(tmp_path: Path) -> None:
     problems: list[str] = []
-    with_copies, untold = (
+    directory_with_copies, untold_file = (
         remade_topic(tmp_path / "told"),
         remade_topic(tmp_path / "untold", copies=()),
     )
-    (finding_by_topic_id,) = leading_states([with_copies], "orders", problems.append)
-    assert (finding_by_topic_id.replica.broker, problems) == (1, [])
-    assert not list(leading_states([with_copies], "gone", problems.append))
-    list(leading_states([untold], "orders", problems.append))
+    (state_by_topic_id,) = leading_states([directory_with_copies], "orders", problems.append)
+    assert (state_by_topic_id.replica.broker, problems) == (1, [])
+    assert not list(leading_states([directory_with_copies], "gone", problems.append))
+    list(leading_states([untold_file], "orders", problems.append))
     assert len(problems) == 1
     assert problems[0].startswith("orders was deleted and made again")
 
@@ -201,6 +206,8 @@ def test_questions_about_one_topic_read_the_log_of_the_living_one(tmp_path: Path
 @pytest.mark.spark
 def test_the_table_has_the_verdicts(spark: SparkSession, tmp_path: Path) -> None:
     path = remade_topic(tmp_path)
-    read = spark.read.format("kafka_log").option("path", str(path)).option("asOf", str(AS_OF[1]))
-    (row,) = read.option("table", "findings").load().collect()
+    frame_reader = (
+        spark.read.format("kafka_log").option("path", str(path)).option("asOf", str(AS_OF[1]))
+    )
+    (row,) = frame_reader.option("table", "findings").load().collect()
     assert (row.verdict, row.topic_id, row.producer_id) == ("hanging", NEW_ID, 8)

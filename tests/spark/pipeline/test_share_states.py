@@ -47,11 +47,11 @@ def test_spark_reads_what_the_share_coordinators_wrote(spark: SparkSession, tmp_
     frame = spark.read.format("kafka_log").option("table", "share_states").load(str(home / "data"))
     rows = [row.asDict(recursive=True) for row in frame.collect()]
     logs = list((home / "data").rglob(f"{SHARE_STATE_TOPIC}*/*.log"))
-    dump = dump_log(logs, "--share-group-state-decoder", "--deep-iteration").files
+    dump_by_path = dump_log(logs, "--share-group-state-decoder", "--deep-iteration").files
     printed_values = [
         _printed_fields(line)
-        for path in sorted(dump)
-        for line in dump[path]
+        for path in sorted(dump_by_path)
+        for line in dump_by_path[path]
         if line.startswith(RECORD) and " key: {" in line
     ]
     assert sorted(map(repr, map(_values, rows))) == sorted(map(repr, printed_values))

@@ -62,10 +62,10 @@ def shot(path: Path) -> None:
         segment(
             log_dir / "payments-0", [batch(0, count=4, compression=ZSTD, record_value=b"paid")] * 2
         )
-        marks = {ORDERS: driver.log.high_watermark, PAYMENTS: 8}
-        (log_dir / FileName.HIGH_WATERMARKS).write_text(encode_offsets(marks))
-    torn_log = path / "broker-2" / "payments-0" / f"{0:020d}.log"
-    torn_log.write_bytes(torn_log.read_bytes()[:-7])
+        mark_by_partition = {ORDERS: driver.log.high_watermark, PAYMENTS: 8}
+        (log_dir / FileName.HIGH_WATERMARKS).write_text(encode_offsets(mark_by_partition))
+    torn_log_file = path / "broker-2" / "payments-0" / f"{0:020d}.log"
+    torn_log_file.write_bytes(torn_log_file.read_bytes()[:-7])
     first_dir = path / "broker-1"
     segment(first_dir / "__transaction_state-0", [transactions()])
     segment(first_dir / "__consumer_offsets-0", [offsets()])
@@ -73,40 +73,51 @@ def shot(path: Path) -> None:
 
 def orders() -> LogDriver:
     driver = LogDriver()
-    for number, pid in enumerate((7, 8, 7, 9)):
+    for number, producer_id in enumerate((7, 8, 7, 9)):
         sequence = 2 if number == 2 else 0
         time_ms = NOW + 1_000 * number
-        driver.txn(sequence, pid=pid, count=2, timestamp=time_ms, record_value=b"order %d" % number)
+        driver.txn(
+            sequence,
+            producer_id=producer_id,
+            count=2,
+            timestamp=time_ms,
+            record_value=b"order %d" % number,
+        )
         driver.now = time_ms + 250
-        if pid != 9:
-            driver.end(committed=number != 1, pid=pid)
+        if producer_id != 9:
+            driver.end(committed=number != 1, producer_id=producer_id)
     return driver
 
 
 def transactions() -> bytes:
-    moves = [
-        move("Ongoing", ORDERS, name="shop", pid=7),
-        move("PrepareCommit", ORDERS, name="shop", pid=7),
-        move("CompleteCommit", name="shop", pid=7),
-        move("Ongoing", ORDERS, PAYMENTS, name="billing", pid=9),
+    transitions = [
+        move("Ongoing", ORDERS, name="shop", producer_id=7),
+        move("PrepareCommit", ORDERS, name="shop", producer_id=7),
+        move("CompleteCommit", name="shop", producer_id=7),
+        move("Ongoing", ORDERS, PAYMENTS, name="billing", producer_id=9),
     ]
     return encode_batch(
-        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST_RULES
+        transitions,
+        finalized_version=TransactionVersion.TV_2,
+        now_ms=NOW,
+        release_rules=LATEST_RULES,
     )
 
 
 def offsets() -> bytes:
-    commit = OffsetCommitted(
+    committed_offset = OffsetCommitted(
         group_id="shippers", topic_partition=ORDERS, position=4, commit_timestamp_ms=NOW
     )
     group = ClassicGroupStored(group_id="shippers")
-    return encode_group_batch([group, commit], now_ms=NOW, producer_id=7, producer_epoch=0)
+    return encode_group_batch(
+        [group, committed_offset], now_ms=NOW, producer_id=7, producer_epoch=0
+    )
 
 
 def play_examples(spark: SparkSession, directory: Path) -> Iterator[tuple[re.Match[str], str]]:
     """Run the examples; returns each with its output."""
     names_defined: dict[str, object] = {"spark": spark}
-    texts = [page.read_text("utf-8") for page in PAGES]
+    texts = [page_file.read_text("utf-8") for page_file in PAGES]
     for example in chain.from_iterable(map(EXAMPLE.finditer, texts)):
         output = io.StringIO()
         code = re.sub(r"(['\"])shot", rf"\1{directory}/shot", example["code"])
@@ -127,17 +138,19 @@ def test_every_example_prints_what_the_page_shows(spark: SparkSession, tmp_path:
 
 
 def test_every_option_is_on_the_page() -> None:
-    page = PAGE.read_text("utf-8")
-    assert [option_name for option_name in OPTION_NAMES if f"| `{option_name}` |" not in page] == []
+    page_text = PAGE.read_text("utf-8")
+    assert [
+        option_name for option_name in OPTION_NAMES if f"| `{option_name}` |" not in page_text
+    ] == []
 
 
-def _rewrite_page(page: str, examples: Mapping[str, str]) -> str:
+def _rewrite_page(page_text: str, examples: Mapping[str, str]) -> str:
     def rewrite_block(example: re.Match[str]) -> str:
         output = examples[example["code"]]
         output_block = f"\n```\n{output}```\n" if output else ""
         return f"```python\n{example['code']}```\n{output_block}"
 
-    return EXAMPLE.sub(rewrite_block, page)
+    return EXAMPLE.sub(rewrite_block, page_text)
 
 
 def _write() -> None:
@@ -146,8 +159,8 @@ def _write() -> None:
         spark = spark_session("local[2]", config={"spark.driver.memory": "1g"})
         examples = {example["code"]: output for example, output in play_examples(spark, Path(name))}
         spark.stop()
-    for page in PAGES:
-        page.write_text(_rewrite_page(page.read_text("utf-8"), examples), "utf-8")
+    for page_file in PAGES:
+        page_file.write_text(_rewrite_page(page_file.read_text("utf-8"), examples), "utf-8")
 
 
 if __name__ == "__main__":

@@ -76,31 +76,36 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def transactions() -> bytes:
-    moves = [move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")]
+    transitions = [
+        move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")
+    ]
     return encode_batch(
-        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST_RULES
+        transitions,
+        finalized_version=TransactionVersion.TV_2,
+        now_ms=NOW,
+        release_rules=LATEST_RULES,
     )
 
 
 def offsets() -> bytes:
-    commit = OffsetCommitted(
+    committed_offset = OffsetCommitted(
         group_id="g",
         topic_partition=TopicPartition("orders", 0),
         position=4,
         commit_timestamp_ms=NOW,
         topic_id=uuid.UUID(int=1),
     )
-    return encode_group_batch([commit, ClassicGroupStored(group_id="g")], now_ms=NOW)
+    return encode_group_batch([committed_offset, ClassicGroupStored(group_id="g")], now_ms=NOW)
 
 
 def damage(log_dir: Path) -> None:
     """Damage files of every kind."""
-    torn_log = log_dir / "all-0" / names.Suffix.LOG.file_name(0)
-    torn_log.write_bytes(torn_log.read_bytes()[:-10])
-    orders = log_dir / "orders-0"
+    torn_log_file = log_dir / "all-0" / names.Suffix.LOG.file_name(0)
+    torn_log_file.write_bytes(torn_log_file.read_bytes()[:-10])
+    orders_folder = log_dir / "orders-0"
     for suffix in (names.Suffix.TXN_INDEX, names.Suffix.SNAPSHOT):
-        overwrite(suffix.files_in(orders)[0][1], 0, b"\x7f\x7f")
-    (orders / names.FileName.LEADER_EPOCHS).write_text("?")
+        overwrite(suffix.files_in(orders_folder)[0][1], 0, b"\x7f\x7f")
+    (orders_folder / names.FileName.LEADER_EPOCHS).write_text("?")
     (log_dir / names.FileName.HIGH_WATERMARKS).write_text("?")
 
 
@@ -163,16 +168,16 @@ def test_what_a_query_does_not_want_is_not_read(spark: SparkSession, logs: Path)
     batches = read(spark, logs, "batches", taskBytes="1")
     partition_count = batches.rdd.getNumPartitions()
     chosen_options = {"taskBytes": "1", "topics": "orders", "partitions": "0", "producerIds": "7,8"}
-    first_rows = read(spark, logs / "broker-1", "batches", **chosen_options)
+    first_rows_frame = read(spark, logs / "broker-1", "batches", **chosen_options)
     segments = tuple(busy_log().log.local.segments)
-    assert first_rows.rdd.getNumPartitions() == len(segments) < partition_count
-    assert first_rows.count() == 60
+    assert first_rows_frame.rdd.getNumPartitions() == len(segments) < partition_count
+    assert first_rows_frame.count() == 60
     offsets_json = json.dumps({"orders": {"0": segments[-1].base_offset}})
-    late_rows = read(
+    late_rows_frame = read(
         spark, logs / "broker-1", "batches", **chosen_options, startingOffsets=offsets_json
     )
-    assert late_rows.rdd.getNumPartitions() == 1
-    assert 0 < late_rows.count() < 60
+    assert late_rows_frame.rdd.getNumPartitions() == 1
+    assert 0 < late_rows_frame.count() < 60
     assert batches.where("topic = 'nowhere'").count() == 0
 
 
@@ -203,9 +208,9 @@ def test_a_table_of_the_catalog_has_its_options_and_comments(
     try:
         comments = {row.col_name: row.comment for row in spark.sql("describe kept").collect()}
         assert comments["offset"] == "Of the record."
-        whole_table = spark.table("kept")
+        whole_table_frame = spark.table("kept")
         count = len(table(logs / "broker-1", "records", options={"topics": "orders"}))
-        assert whole_table.count() == count
+        assert whole_table_frame.count() == count
         offsets_option = 'startingOffsets \'{"orders": {"0": 145}}\''
         (row,) = spark.sql(
             f"select min(offset), min(timestamp) from kept with ({offsets_option})"
@@ -222,9 +227,9 @@ def test_a_table_of_the_catalog_has_its_options_and_comments(
 def test_what_is_refused_is_one_class_and_little_around_it(spark: SparkSession) -> None:
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException) as refusal:
+    with pytest.raises(PySparkException) as error_info:
         spark.read.format("kafka_log").load("/nowhere").count()
-    *frames, offsets_json = str(refusal.value).partition("SQLSTATE")[0].strip().splitlines()
+    *frames, offsets_json = str(error_info.value).partition("SQLSTATE")[0].strip().splitlines()
     assert offsets_json == (
         "txnsim_spark.options.KafkaLogError: [KAFKA_LOG_INVALID_READ] /nowhere is no directory"
     )
@@ -237,37 +242,40 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
     from pyspark.errors import PySparkException
 
     log_dir = broker_dir(tmp_path)
-    deleted_log = segment(log_dir / "orders-0", [plain()])
+    deleted_log_file = segment(log_dir / "orders-0", [plain()])
     segment(log_dir / "orders-1", [plain(), plain()])
-    setting = "spark.sql.files.ignoreMissingFiles"
-    plan = spark.read.format("kafka_log").option("table", "records")
-    planned_frame, passing = plan.load(str(log_dir)), plan.option("ignoreMissingFiles", "true")
-    passing_frame = passing.load(str(log_dir))
+    setting_text = "spark.sql.files.ignoreMissingFiles"
+    plan_reader = spark.read.format("kafka_log").option("table", "records")
+    planned_frame, passing_reader = (
+        plan_reader.load(str(log_dir)),
+        plan_reader.option("ignoreMissingFiles", "true"),
+    )
+    passing_frame = passing_reader.load(str(log_dir))
     assert (planned_frame.count(), passing_frame.count()) == (3, 3)
     try:
-        spark.conf.set(setting, "true")
+        spark.conf.set(setting_text, "true")
         register(spark)
-        of_session = spark.read.format("kafka_log").option("table", "records").load(str(log_dir))
+        session_frame = spark.read.format("kafka_log").option("table", "records").load(str(log_dir))
         strict_reader = spark.read.format("kafka_log").options(
             table="records", ignoreMissingFiles="false"
         )
         strict_frame = strict_reader.load(str(log_dir))
-        assert (of_session.count(), strict_frame.count()) == (3, 3)
+        assert (session_frame.count(), strict_frame.count()) == (3, 3)
     finally:
-        spark.conf.unset(setting)
+        spark.conf.unset(setting_text)
         register(spark)
-    deleted_log.unlink()
+    deleted_log_file.unlink()
     for frame in (planned_frame, strict_frame):
-        with pytest.raises(PySparkException) as refusal:
+        with pytest.raises(PySparkException) as error_info:
             frame.count()
-        *frames, offsets_json = str(refusal.value).partition("SQLSTATE")[0].strip().splitlines()
+        *frames, offsets_json = str(error_info.value).partition("SQLSTATE")[0].strip().splitlines()
         assert offsets_json.startswith(
             "txnsim_spark.file_faults.MissingLogFileError:"
             " [KAFKA_LOG_MISSING_FILE] format kafka_log: "
         )
-        assert f"{deleted_log} is gone" in offsets_json
+        assert f"{deleted_log_file} is gone" in offsets_json
         assert len(frames) < 20
-    assert (passing_frame.count(), of_session.count()) == (2, 2)
+    assert (passing_frame.count(), session_frame.count()) == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -283,6 +291,6 @@ def test_what_is_wrong_is_said_where_it_is_read(
 ) -> None:
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException) as refusal:
+    with pytest.raises(PySparkException) as error_info:
         spark.read.format("kafka_log").options(**options).load("/nowhere").count()
-    assert expected_words in str(refusal.value)
+    assert expected_words in str(error_info.value)

@@ -29,7 +29,7 @@ from tests.support.standalone_spark import HOST, WORKER_MEMORY, StandaloneSpark
 from txnsim_spark.schemas import TABLES, TIMESTAMP_TYPE
 
 
-def installed_package(environment: Path) -> Path:
+def installed_package(environment_folder: Path) -> Path:
     """Make an environment with txnsim installed.
 
     Args:
@@ -38,19 +38,28 @@ def installed_package(environment: Path) -> Path:
     Returns:
         The environment's Python.
     """
-    venv.create(environment, with_pip=False, symlinks=True)
-    python = environment / "bin" / "python"
+    venv.create(environment_folder, with_pip=False, symlinks=True)
+    python_program = environment_folder / "bin" / "python"
     own_folder = Path(
-        sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)})
+        sysconfig.get_path(
+            "purelib", vars={"base": str(environment_folder), "platbase": str(environment_folder)}
+        )
     )
     # A line of a .pth file names a folder; files of its kind in that folder are not followed, so a
     # txnsim that is installed there in edit mode stays out.
     (own_folder / "libraries.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(python_program),
+        "--disable-pip-version-check",
+    ]
     command = [*pip, "install", "--quiet", "--no-deps", str(REPOSITORY)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
-    return python
+    return python_program
 
 
 def bare_environment(home: Path) -> dict[str, str]:
@@ -101,13 +110,13 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def page_folder(tmp_path: Path) -> Path:
     """With ``brokers``, the transaction that hangs on ``orders`` also hangs on ``payments``."""
-    hanging = LogDriver()
-    hanging.txn(0)
+    hanging_log_driver = LogDriver()
+    hanging_log_driver.txn(0)
     for broker in (1, 2):
         broker_dir = BrokerDir(tmp_path / "brokers" / f"broker-{broker}", broker)
         broker_dir.coordinator(move("Empty"))
-        broker_dir.replica(hanging, "payments")
-        broker_dir.replica(hanging)
+        broker_dir.replica(hanging_log_driver, "payments")
+        broker_dir.replica(hanging_log_driver)
         broker_dir.stop()
     (tmp_path / "job.py").write_text(JOB)
     (tmp_path / "delta.py").write_text(DELTA)
@@ -133,14 +142,14 @@ def hanging(output: str) -> int:
     return len(re.findall(r"\|\s*(?:orders|payments)\|.*\|\s*hanging\|", output))
 
 
-def check_parquet(out: Path) -> None:
+def check_parquet(output_file: Path) -> None:
     """Check that the files have the columns of the table: times as timestamps, and null only where
     allowed.
     """
-    read = pq.ParquetDataset(out)
+    read = pq.ParquetDataset(output_file)
     assert sorted(read.read(["topic"]).column("topic").to_pylist()) == ["orders", "payments"]
     columns = TABLES["findings"].columns
-    fields = next(pq.read_schema(path) for path in out.glob("*.parquet"))
+    fields = next(pq.read_schema(path) for path in output_file.glob("*.parquet"))
     assert [(field.name, field.nullable) for field in fields] == [
         (column.name, column.is_nullable) for column in columns
     ]
@@ -187,7 +196,7 @@ def test_what_is_submitted_writes_delta_and_reads_it_again(page_folder: Path, py
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         **FEW_TASKS,
     }
-    jars = ",".join(map(str, sorted(delta_jars().glob("*.jar"))))
+    jar_list = ",".join(map(str, sorted(delta_jars().glob("*.jar"))))
     conf_arguments = [
         f"--conf={setting_name}={setting_value}" for setting_name, setting_value in settings.items()
     ]
@@ -197,7 +206,7 @@ def test_what_is_submitted_writes_delta_and_reads_it_again(page_folder: Path, py
         "--master",
         "local[2]",
         "--jars",
-        jars,
+        jar_list,
         *conf_arguments,
         "delta.py",
         *folders,
@@ -234,14 +243,16 @@ def test_workers_of_a_cluster_run_the_python_that_is_named_once(
 
 
 def test_who_names_no_python_is_told_to(page_folder: Path, python: Path) -> None:
-    submit_program = Path(sys.executable).with_name("spark-submit")
+    submit_file = Path(sys.executable).with_name("spark-submit")
     output = run(
-        page_folder, [submit_program, "--master", "local[1]", "job.py", "brokers", "findings"]
+        page_folder, [submit_file, "--master", "local[1]", "job.py", "brokers", "findings"]
     )
     assert output.returncode != 0
     assert "Could not find valid SPARK_HOME" in output.stderr
     assert "PYSPARK_PYTHON" in output.stderr
-    (script,) = python.parents[1].glob("lib/*/site-packages/txnsim_spark/cli/submit.py")
-    output = run(page_folder, [SUBMIT, "--master", "local[1]", script, "logs", "verify", "brokers"])
+    (script_file,) = python.parents[1].glob("lib/*/site-packages/txnsim_spark/cli/submit.py")
+    output = run(
+        page_folder, [SUBMIT, "--master", "local[1]", script_file, "logs", "verify", "brokers"]
+    )
     assert output.returncode != 0
     assert f"--conf spark.pyspark.python={python}," in output.stdout + output.stderr

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import txnsim_spark.cli.submit
-from benchmarks.log_data import TOPIC, Scale, small_batches
+from benchmarks.log_data import TOPIC, Scale, make_small_batches_log
 from tests.support.standalone_spark import WORKERS, SparkTask, StandaloneSpark
 from txnsim_spark.log_database import LogDatabase
 
@@ -85,10 +85,10 @@ def hanging(output: str) -> Hanging:
 
 
 def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark) -> None:
-    disks = small_batches(SCALE)
+    generated_log = make_small_batches_log(SCALE)
     assert txnsim_spark.cli.submit.__file__ is not None
     # Its master is that of spark-submit; that one is named asks for Spark also where it is little.
-    find = (Path(txnsim_spark.cli.submit.__file__), *FIND, "--master", "-", disks.directory)
+    find = (Path(txnsim_spark.cli.submit.__file__), *FIND, "--master", "-", generated_log.directory)
     output = cluster.submit(*find, config=SUBMITTED)
     assert output.returncode == 3, output.stderr
     assert hanging(output.stdout) == {
@@ -98,7 +98,7 @@ def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark
             stray_transaction.producer_id,
             stray_transaction.start_offset,
         )
-        for stray_transaction in disks.strays
+        for stray_transaction in generated_log.strays
         if stray_transaction.is_hanging
     }
     tasks = cluster.tasks()
@@ -108,29 +108,31 @@ def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark
 def test_a_worker_that_is_killed_in_the_middle_changes_no_answer(
     cluster: StandaloneSpark, tmp_path: Path
 ) -> None:
-    disks = small_batches(LITTLE)
-    command = (sys.executable, "-c", READ_WHEN_RELEASED, cluster.url, disks.directory)
+    generated_log = make_small_batches_log(LITTLE)
+    command = (sys.executable, "-c", READ_WHEN_RELEASED, cluster.url, generated_log.directory)
     output, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
     sums = "SELECT count(*) AS a, sum(records) AS b, sum(base_offset) AS c FROM kafka_batches"
-    (expected,) = (tuple(row.values()) for row in LogDatabase([Path(disks.directory)]).rows(sums))
+    (expected,) = (
+        tuple(row.values()) for row in LogDatabase([Path(generated_log.directory)]).rows(sums)
+    )
     assert tuple(map(int, output.split())) == expected
     assert ends > {"Success"}, "the task of the worker that was killed has failed"
 
 
 def with_a_worker_killed(
-    cluster: StandaloneSpark, marks: Path, command: Sequence[str]
+    cluster: StandaloneSpark, marks_file: Path, command: Sequence[str]
 ) -> tuple[str, set[str]]:
     """Run a program and kill a worker meanwhile; returns its output, and how its tasks ended.
 
     Each task notes its worker in a folder, which is the last argument, and waits there until it is
     released; a worker is killed before that.
     """
-    marks.mkdir()
-    process = cluster.begin(*command, str(marks))
+    marks_file.mkdir()
+    process = cluster.begin(*command, str(marks_file))
     try:
-        wait_for_both(process, marks)
+        wait_for_both(process, marks_file)
         cluster.kill_worker(1)
-        (marks / "released").touch()
+        (marks_file / "released").touch()
         output, errors = process.communicate(timeout=TIMEOUT_S)
     finally:
         process.kill()
@@ -139,10 +141,10 @@ def with_a_worker_killed(
     return output, {task_end["Task End Reason"]["Reason"] for task_end in cluster.task_ends()}
 
 
-def wait_for_both(process: subprocess.Popen[str], marks: Path) -> None:
+def wait_for_both(process: subprocess.Popen[str], marks_file: Path) -> None:
     """Wait until each worker runs a task."""
     deadline_s = time.monotonic() + TIMEOUT_S
-    while len(list(marks.iterdir())) < WORKERS:
+    while len(list(marks_file.iterdir())) < WORKERS:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline_s, list(marks.iterdir())
+        assert time.monotonic() < deadline_s, list(marks_file.iterdir())
         time.sleep(0.05)

@@ -51,10 +51,10 @@ class FilledStore:
         local: The local directory.
     """
 
-    def __init__(self, store: S3Store, local: Path) -> None:
+    def __init__(self, store: S3Store, local_path: Path) -> None:
         self.store = store
-        self.local = local
-        store.upload(local, "kafka")
+        self.local = local_path
+        store.upload(local_path, "kafka")
 
     @property
     def uri(self) -> str:
@@ -148,11 +148,11 @@ def rows(spark: SparkSession, table_name: str, directory: str) -> list[str]:
 def test_one_call_gives_the_findings_of_a_store(
     filled_store: FilledStore, spark: SparkSession
 ) -> None:
-    findings_of_store = find_hanging(spark, f"{filled_store.uri}/clean", as_of=AS_OF)
-    findings_of_directory = find_hanging(spark, filled_store.local / "clean", as_of=AS_OF)
-    finding_rows = sorted(map(repr, findings_of_directory.collect()))
+    store_findings_frame = find_hanging(spark, f"{filled_store.uri}/clean", as_of=AS_OF)
+    directory_findings_frame = find_hanging(spark, filled_store.local / "clean", as_of=AS_OF)
+    finding_rows = sorted(map(repr, directory_findings_frame.collect()))
     assert (
-        sorted(filled_store.as_local(repr(row)) for row in findings_of_store.collect())
+        sorted(filled_store.as_local(repr(row)) for row in store_findings_frame.collect())
         == finding_rows
     )
     assert len(finding_rows) >= 5
@@ -187,12 +187,14 @@ def test_a_stream_follows_a_store(
         filled_store.store.upload(growing_dir.path, directory.rpartition("/")[2])
         writer = follow(spark, directory, "records", str(tmp_path / "out"), maxFilesPerTrigger=2)
         writer.trigger(availableNow=True).start().awaitTermination()
-        parquet = spark.read.parquet(str(tmp_path / "out" / "records"))
-        rows_of_directory = (
+        parquet_frame = spark.read.parquet(str(tmp_path / "out" / "records"))
+        directory_rows_frame = (
             spark.read.format("kafka_log").option("table", "records").load(str(growing_dir.path))
         )
-        rows_of_store = [repr(row) for row in parquet.select(*rows_of_directory.columns).collect()]
-        expected = sorted(map(repr, rows_of_directory.collect()))
+        rows_of_store = [
+            repr(row) for row in parquet_frame.select(*directory_rows_frame.columns).collect()
+        ]
+        expected = sorted(map(repr, directory_rows_frame.collect()))
         renamed = [argument.replace(directory, str(growing_dir.path)) for argument in rows_of_store]
         assert sorted(renamed) == expected
         assert not any(str(growing_dir.path) in argument for argument in rows_of_store)

@@ -69,16 +69,18 @@ def write(
     target.ask(whole)
 
 
-def read(sink: Path, table_name: str = "records") -> list[dict[str, object]]:
+def read(sink_folder: Path, table_name: str = "records") -> list[dict[str, object]]:
     """Rows of the sink's table, by another reader than the writer's."""
     rows: list[dict[str, object]] = (
-        ds.dataset(sink / table_name, format="parquet", partitioning="hive").to_table().to_pylist()
+        ds.dataset(sink_folder / table_name, format="parquet", partitioning="hive")
+        .to_table()
+        .to_pylist()
     )
     return rows
 
 
-def values(sink: Path) -> list[str]:
-    return sorted(bytes(row["value"]).decode() for row in read(sink))  # type: ignore[call-overload]
+def values(sink_folder: Path) -> list[str]:
+    return sorted(bytes(row["value"]).decode() for row in read(sink_folder))  # type: ignore[call-overload]
 
 
 # Alerts
@@ -99,12 +101,12 @@ def haunt(target: KafkaTarget, partition: TopicPartition) -> ProducerIdAndEpoch:
     late_rule = target.simulated.faults.arm(
         point="client.request", api="Produce", transactional_id="ghost", action="hold"
     )
-    identity = asyncio.run(_gives_up(target.bootstrap, partition))
+    producer_identity = asyncio.run(_gives_up(target.bootstrap, partition))
     late_rule.wait_until_struck()
     target.simulated.transactions.wait_for_state("ghost", "CompleteAbort", "Empty")
     late_rule.release()
     late_rule.disarm()
-    return identity
+    return producer_identity
 
 
 async def _gives_up(bootstrap: str, partition: TopicPartition) -> ProducerIdAndEpoch:
@@ -112,14 +114,14 @@ async def _gives_up(bootstrap: str, partition: TopicPartition) -> ProducerIdAndE
         producer = Producer(
             cluster, transactional_id="ghost", delivery_timeout_ms=400, request_timeout_ms=300
         )
-        identity = await producer.init_transactions()
+        producer_identity = await producer.init_transactions()
         producer.begin()
         sent_ms = cluster.clock.now_ms() - HOUR_MS
         with pytest.raises(ClientError):
             await producer.send(partition.topic, partition.partition, b"late", timestamp_ms=sent_ms)
         await producer.abort()
         await producer.close()
-    return identity
+    return producer_identity
 
 
 def stream(target: KafkaTarget, output_path: Path, *arguments: str) -> StreamProcess:
@@ -146,7 +148,7 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
         file = tmp_path / "alerts.jsonl"
         with stream(target, tmp_path, "--alerts-to", str(file)) as running_stream:
             running_stream.wait_for(lambda _: rows_taken(running_stream) == 3)
-            ghost = haunt(target, TopicPartition("t", 1))
+            ghost_identity = haunt(target, TopicPartition("t", 1))
             write(target, "t", ["v3", "v4", "v5"])
             running_stream.wait_for(
                 lambda _: (
@@ -158,7 +160,7 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
             start = 2 if target.simulated is None else 3
             assert (alert["topic"], alert["partition"], alert["start_offset"]) == ("t", 1, start)
             assert (alert["producer_id"], alert["transactional_id"]) == (
-                ghost.producer_id,
+                ghost_identity.producer_id,
                 "ghost",
             )
             assert (alert["last_stable_offset"], alert["connector_lag"]) == (start, 0)
@@ -189,15 +191,15 @@ def test_a_query_whose_planning_process_comes_too_late_is_started_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    slow_once = tmp_path / "python"
-    slow_once.write_text(
+    slow_once_file = tmp_path / "python"
+    slow_once_file.write_text(
         f"""#!/bin/sh
 case "$*" in *python_streaming_source_runner*) mkdir {tmp_path}/came 2>&- && exec sleep 60;; esac
 exec {sys.executable} "$@"
 """
     )
-    slow_once.chmod(0o755)
-    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(slow_once))
+    slow_once_file.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(slow_once_file))
     write(target, "t", ["v0", "v1"])
     options = options_for(target.bootstrap, "t", str(tmp_path), runs_once=True)
     take_the_rest(spark, options)
@@ -212,26 +214,26 @@ def test_an_alert_stands_over_restarts_and_is_told_once(
     async def make(admin: Admin) -> ProducerIdAndEpoch:
         return await make_hanging(admin, TopicPartition("t", 0), "ghost")
 
-    ghost = target.ask(make)
+    ghost_identity = target.ask(make)
     options = msgspec.structs.replace(
         options_for(target.bootstrap, "t", str(tmp_path), runs_once=True), alerts_topic="alerts"
     )
-    (raise_event,) = alerts_in(take_the_rest(spark, options))
-    assert (raise_event.event, raise_event.producer_id) == ("raised", ghost.producer_id)
+    (raise_alert,) = alerts_in(take_the_rest(spark, options))
+    assert (raise_alert.event, raise_alert.producer_id) == ("raised", ghost_identity.producer_id)
     assert alerts_in(take_the_rest(spark, options)) == []
-    assert main(shlex.split(raise_event.command)[1:]) == 0
-    (end_event,) = alerts_in(take_the_rest(spark, options))
-    assert (end_event.event, end_event.id, end_event.since_ms) == (
+    assert main(shlex.split(raise_alert.command)[1:]) == 0
+    (end_alert,) = alerts_in(take_the_rest(spark, options))
+    assert (end_alert.event, end_alert.id, end_alert.since_ms) == (
         "ended",
-        raise_event.id,
-        raise_event.since_ms,
+        raise_alert.id,
+        raise_alert.since_ms,
     )
     alerts = sorted(read(tmp_path / "sink", "alerts"), key=lambda row: str(row["at_ms"]))
     assert [(row["event"], row["id"]) for row in alerts] == [
-        ("raised", raise_event.id),
-        ("ended", raise_event.id),
+        ("raised", raise_alert.id),
+        ("ended", raise_alert.id),
     ]
-    assert sent(target, "alerts") == [(raise_event.id, "raised"), (raise_event.id, "ended")]
+    assert sent(target, "alerts") == [(raise_alert.id, "raised"), (raise_alert.id, "ended")]
 
 
 def alerts_in(events: Iterable[StreamEvent]) -> list[Alert]:
@@ -275,10 +277,10 @@ def sent(target: KafkaTarget, topic: str) -> list[tuple[str, str]]:
 
     async def look(admin: Admin) -> list[tuple[str, str]]:
         await admin.wait_for_topic(topic)
-        batches_fetched = await fetch(admin.cluster, topic, 0, 0)
+        batches_result = await fetch(admin.cluster, topic, 0, 0)
         return [
             ((record.key or b"").decode(), json.loads(record.value or b"")["event"])
-            for record in batches_fetched.records
+            for record in batches_result.records
         ]
 
     return target.ask(look)
@@ -289,9 +291,9 @@ def sent(target: KafkaTarget, topic: str) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def target() -> Iterator[KafkaTarget]:
-    with kafka_target("txnsim") as simulated:
-        simulated.create("t", 2)
-        yield simulated
+    with kafka_target("txnsim") as simulated_target:
+        simulated_target.create("t", 2)
+        yield simulated_target
 
 
 def fill(target: KafkaTarget, first_number: int, last_number: int) -> list[str]:
@@ -320,15 +322,15 @@ def rows_in(events: Iterable[StreamEvent]) -> int:
 
 
 def stream_until_killed(
-    target: KafkaTarget, output_path: Path, point: str, nth: int
+    target: KafkaTarget, output_path: Path, point_name: str, nth: int
 ) -> list[dict[str, object]]:
     """Stream until the n-th commit is at this point, then kill the process; returns its events."""
     command = [
         *(sys.executable, "-m", "tests.spark.pipeline.stream_program", target.bootstrap, "t"),
-        *(str(output_path), str(connector_jars()), point, str(nth)),
+        *(str(output_path), str(connector_jars()), point_name, str(nth)),
     ]
     with StreamProcess(command, log=output_path / "stream.log") as process:
-        process.wait_for(lambda _: bool(process.events_named(point)))
+        process.wait_for(lambda _: bool(process.events_named(point_name)))
         process.kill()
     return process.events
 
@@ -340,9 +342,9 @@ def test_who_is_killed_within_a_commit_writes_that_batch_again(
     committed = fill(target, 0, 8)
     alerts = stream_until_killed(target, tmp_path, "half", 2)
     assert [event["event"] for event in alerts] == ["batch", "half"]
-    (half_batch,) = (tmp_path / "sink" / "records").glob("query=*/batch=1")
-    assert list(half_batch.glob("part-*"))
-    assert not (half_batch / DONE_NAME).exists()
+    (half_batch_file,) = (tmp_path / "sink" / "records").glob("query=*/batch=1")
+    assert list(half_batch_file.glob("part-*"))
+    assert not (half_batch_file / DONE_NAME).exists()
     take_the_rest(spark, options_for(target.bootstrap, "t", str(tmp_path), runs_once=True))
     assert values(tmp_path / "sink") == committed
 
@@ -363,11 +365,11 @@ def test_who_is_killed_between_a_commit_and_sparks_own_does_not_write_it_again(
 
 @pytest.mark.nightly
 def test_a_table_of_delta_lake_has_each_record_once(target: KafkaTarget, tmp_path: Path) -> None:
-    jars = tmp_path / "jars"
-    jars.mkdir()
-    for jar in (*connector_jars().glob("*.jar"), *delta_jars().glob("*.jar")):
-        (jars / jar.name).symlink_to(jar)
-    arguments = ("--once", "--sink-format", "delta", "--connector-jars", str(jars))
+    jar_directory = tmp_path / "jars"
+    jar_directory.mkdir()
+    for jar_file in (*connector_jars().glob("*.jar"), *delta_jars().glob("*.jar")):
+        (jar_directory / jar_file.name).symlink_to(jar_file)
+    arguments = ("--once", "--sink-format", "delta", "--connector-jars", str(jar_directory))
     committed: list[str] = []
     for first_number in (0, 4, 8):
         committed += fill(target, first_number, first_number + 4)
@@ -376,12 +378,12 @@ def test_a_table_of_delta_lake_has_each_record_once(target: KafkaTarget, tmp_pat
         assert sum(event["rows"] for event in running_stream.events_named("batch")) == 8
         assert values(tmp_path / "sink") == committed
         if first_number == 0:  # as if killed before Spark had noted it: the batch is given again
-            commits = tmp_path / "checkpoint" / "records" / "commits"
+            commits_file = tmp_path / "checkpoint" / "records" / "commits"
             newest_version = max(
-                int(path.name) for path in commits.iterdir() if path.name.isdigit()
+                int(path.name) for path in commits_file.iterdir() if path.name.isdigit()
             )
             for file_name in (f"{newest_version}", f".{newest_version}.crc"):
-                (commits / file_name).unlink()
+                (commits_file / file_name).unlink()
         else:
             shutil.rmtree(tmp_path / "checkpoint")
 
@@ -390,7 +392,7 @@ def test_a_table_of_delta_lake_has_each_record_once(target: KafkaTarget, tmp_pat
 def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
     spark: SparkSession, target: KafkaTarget, tmp_path: Path
 ) -> None:
-    sink = tmp_path / "sink"
+    sink_folder = tmp_path / "sink"
     options = options_for(target.bootstrap, "t", str(tmp_path), runs_once=True)
     committed = fill(target, 0, 4)
     assert rows_in(take_the_rest(spark, options)) == 8
@@ -401,16 +403,16 @@ def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
         (tmp_path / "checkpoint" / query / "offsets" / ".0.1f6b.tmp").write_text("v1")
     committed += fill(target, 4, 8)
     assert rows_in(take_the_rest(spark, options)) == 8
-    assert values(sink) == committed
-    assert len({row["query"] for row in read(sink)}) == 2
-    assert spark.read.parquet(f"{sink}/records").count() == len(committed)
+    assert values(sink_folder) == committed
+    assert len({row["query"] for row in read(sink_folder)}) == 2
+    assert spark.read.parquet(f"{sink_folder}/records").count() == len(committed)
     newer_checkpoint = (tmp_path / "checkpoint").rename(tmp_path / "newer")
     old_path.rename(tmp_path / "checkpoint")
     with pytest.raises(BadInputError, match="another checkpoint has gone on, at t-0, t-1"):
         take_the_rest(spark, options)
     shutil.rmtree(tmp_path / "checkpoint")
     newer_checkpoint.rename(tmp_path / "checkpoint")
-    shutil.rmtree(sink)
+    shutil.rmtree(sink_folder)
     with pytest.raises(BadInputError, match="holds nothing of this checkpoint"):
         take_the_rest(spark, options)
 

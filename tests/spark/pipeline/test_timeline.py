@@ -25,10 +25,10 @@ def _replica(*, is_ended: bool) -> LogDriver:
     """
     driver = LogDriver()
     driver.txn(0, count=2)
-    driver.txn(0, pid=99)
+    driver.txn(0, producer_id=99)
     driver.end(committed=True)
     driver.txn(2)
-    driver.end(committed=True, pid=99)
+    driver.end(committed=True, producer_id=99)
     if is_ended:
         driver.end(committed=False, coordinator_epoch=1)
     return driver
@@ -45,15 +45,15 @@ def disks(tmp_path: Path) -> Path:
         move("Ongoing", ORDERS, PAYMENTS),
         move("PrepareAbort", ORDERS, PAYMENTS),
         move("CompleteAbort"),
-        move("Empty", name="other", pid=99),
+        move("Empty", name="other", producer_id=99),
     )
-    hanging = LogDriver()
-    hanging.txn(0)
+    hanging_log_driver = LogDriver()
+    hanging_log_driver.txn(0)
     for broker in (1, 2):
         broker_dir = BrokerDir(tmp_path / f"broker-{broker}", broker)
         broker_dir.coordinator(*records)
         broker_dir.replica(_replica(is_ended=broker == 1))
-        broker_dir.replica(hanging, "payments")
+        broker_dir.replica(hanging_log_driver, "payments")
         broker_dir.replica(LogDriver(), "quiet")
         broker_dir.stop()
     return tmp_path

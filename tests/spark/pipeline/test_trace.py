@@ -83,8 +83,8 @@ class ExportedTables(NamedTuple):
         """Some runs of a table, read from its files, so that the session's views stay those of
         ``views``.
         """
-        parquet = spark.read.parquet(str(self.directory / table_name))
-        return parquet.where(parquet.run.isin(*runs.split()))
+        parquet_frame = spark.read.parquet(str(self.directory / table_name))
+        return parquet_frame.where(parquet_frame.run.isin(*runs.split()))
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +92,11 @@ def exported_tables(
     spark: SparkSession, odd_traces: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> ExportedTables:
     """The odd traces, by the command; it takes the session that runs."""
-    to = tmp_path_factory.mktemp("exported") / "tables"
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = main(["trace", "export", str(odd_traces), "--to", str(to), "--json"])
-    return ExportedTables(to, status, out.getvalue(), err.getvalue())
+    target_path = tmp_path_factory.mktemp("exported") / "tables"
+    text_output, err_output = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(text_output), contextlib.redirect_stderr(err_output):
+        status = main(["trace", "export", str(odd_traces), "--to", str(target_path), "--json"])
+    return ExportedTables(target_path, status, text_output.getvalue(), err_output.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -137,9 +137,9 @@ def views(spark: SparkSession, export: Path) -> SparkSession:
 def events(traces: Path) -> list[tuple[str, Event]]:
     """Every event of the recorded run, read without Spark."""
     return [
-        (trace.stem, event)
-        for trace in sorted(traces.iterdir())
-        for event in map(json.loads, trace.read_text("utf-8").splitlines())
+        (trace_file.stem, event)
+        for trace_file in sorted(traces.iterdir())
+        for event in map(json.loads, trace_file.read_text("utf-8").splitlines())
         if event["k"] not in ("run", "end")
     ]
 
@@ -162,9 +162,9 @@ def test_every_table_is_as_documented(views: SparkSession) -> None:
 def test_no_event_is_lost(views: SparkSession, events: list[tuple[str, Event]]) -> None:
     assert count_rows(
         views, "SELECT run, kind, count(*) FROM trace_events GROUP BY run, kind"
-    ) == Counter((run, event["k"]) for run, event in events)
+    ) == Counter((run_name, event["k"]) for run_name, event in events)
     runs = {row.run: row.events for row in views.table("trace_runs").toLocalIterator()}
-    assert runs == Counter(run for run, _ in events)
+    assert runs == Counter(run_name for run_name, _ in events)
 
 
 def test_transactions_have_the_outcomes_that_coordinators_reached(
@@ -172,8 +172,8 @@ def test_transactions_have_the_outcomes_that_coordinators_reached(
 ) -> None:
     ends = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}
     outcome_counts = Counter(
-        (run, event["tx"].split("/")[0], ends[event["d"]["state"]])
-        for run, event in events
+        (run_name, event["tx"].split("/")[0], ends[event["d"]["state"]])
+        for run_name, event in events
         if event["k"] == "txn.complete" and event["d"]["state"] in ends
     )
     query = "SELECT run, transactional_id, outcome, count(*) FROM trace_transactions GROUP BY ALL"
@@ -187,8 +187,8 @@ def test_transactions_have_the_outcomes_that_coordinators_reached(
             for shop in APPLICATIONS
         ]
         assert of_shop == [TRANSACTIONS] * len(APPLICATIONS)
-    versions = "SELECT run, transaction_version, count(*) FROM trace_transactions GROUP BY ALL"
-    assert set(count_rows(views, versions)) == {
+    version_text = "SELECT run, transaction_version, count(*) FROM trace_transactions GROUP BY ALL"
+    assert set(count_rows(views, version_text)) == {
         (f"level-{transaction_version}", transaction_version) for transaction_version in LEVELS
     }
 
@@ -198,10 +198,10 @@ def test_markers_are_as_late_as_their_events_say(
 ) -> None:
     owed_times: dict[tuple[str, int, int, str], int] = {}
     delays: list[int] = []
-    for run, event in events:
+    for run_name, event in events:
         if event["k"] in ("marker.owed", "marker.written"):
             event_fields = event["d"]
-            key = (run, event_fields["pid"], event_fields["epoch"], event_fields["tp"])
+            key = (run_name, event_fields["pid"], event_fields["epoch"], event_fields["tp"])
             if event["k"] == "marker.owed":
                 owed_times[key] = event["t"]
             else:
@@ -216,9 +216,9 @@ def test_last_stable_offsets_lag_as_their_events_say(
 ) -> None:
     marks: dict[tuple[str, str], tuple[int, int]] = {}
     worst: Counter[tuple[str, str]] = Counter()
-    for run, event in events:
+    for run_name, event in events:
         if event["k"] in ("log.hw", "log.lso"):
-            partition = (run, event["d"]["tp"])
+            partition = (run_name, event["d"]["tp"])
             high_watermark, stable_offset = marks.get(partition, (0, 0))
             to = event["d"]["to"]
             high_watermark, stable_offset = (
@@ -237,7 +237,9 @@ def test_answers_to_verifications_are_counted_by_error(
     views: SparkSession, events: list[tuple[str, Event]]
 ) -> None:
     counts = Counter(
-        (run, event["d"]["error"]) for run, event in events if event["k"] == "verify.answer"
+        (run_name, event["d"]["error"])
+        for run_name, event in events
+        if event["k"] == "verify.answer"
     )
     query = """SELECT run, coalesce(error, 'NONE'), count(*) FROM trace_verifications
                WHERE (outcome = 'allowed') = (error IS NULL) GROUP BY ALL"""
@@ -248,8 +250,8 @@ def test_requests_of_clients_are_answered(
     views: SparkSession, events: list[tuple[str, Event]]
 ) -> None:
     counts = Counter(
-        (run, event["d"]["api"])
-        for run, event in events
+        (run_name, event["d"]["api"])
+        for run_name, event in events
         if event["k"] == "msg.recv"
         and event["d"]["peer"].startswith("client/")
         and not event["d"].get("response")
@@ -271,35 +273,38 @@ def rows_of(ask: AskTraces, query: str) -> list[str]:
 
 
 def test_both_engines_make_the_same_tables_and_analyses(views: SparkSession, traces: Path) -> None:
-    embedded, by_spark = embedded_queries([str(traces)], are_exported=False), spark_queries(views)
-    assert embedded is not None
+    ask_embedded, ask_spark = (
+        embedded_queries([str(traces)], are_exported=False),
+        spark_queries(views),
+    )
+    assert ask_embedded is not None
     for name in TABLES:
         query = f"SELECT * FROM {view_of(name)}"
         if name == "runs":  # Spark names a file by a URI
             query = f"SELECT * EXCEPT (file) FROM {view_of(name)}"
-        assert rows_of(embedded, query.replace("EXCEPT", "EXCLUDE")) == rows_of(by_spark, query), (
-            name
-        )
+        assert rows_of(ask_embedded, query.replace("EXCEPT", "EXCLUDE")) == rows_of(
+            ask_spark, query
+        ), name
     for analysis in ANALYSES.values():
         for query in (analysis.sql, analysis.worst(2), LSO_LAG_BY_PARTITION):
-            assert rows_of(embedded, query) == rows_of(by_spark, query), analysis.title
+            assert rows_of(ask_embedded, query) == rows_of(ask_spark, query), analysis.title
 
 
 def test_both_engines_read_an_export_and_odd_traces_alike(
     exported_tables: ExportedTables, odd_traces: Path, spark: SparkSession
 ) -> None:
     of_traces = embedded_queries([str(odd_traces)], are_exported=False)
-    of_export = embedded_queries([str(exported_tables.directory)], are_exported=True)
+    ask_export = embedded_queries([str(exported_tables.directory)], are_exported=True)
     assert of_traces is not None
-    assert of_export is not None
+    assert ask_export is not None
     for file_name in TABLES:
         query = f"SELECT * FROM {view_of(file_name)}"
-        of_files = spark.read.schema(TABLES[file_name].ddl).parquet(
+        files_frame = spark.read.schema(TABLES[file_name].ddl).parquet(
             str(exported_tables.directory / file_name)
         )
-        by_spark = of_files.select(*TABLES[file_name].names)
-        expected = sorted(repr(row.asDict()) for row in by_spark.collect())
-        assert rows_of(of_export, query) == expected, file_name
+        spark_frame = files_frame.select(*TABLES[file_name].names)
+        expected = sorted(repr(row.asDict()) for row in spark_frame.collect())
+        assert rows_of(ask_export, query) == expected, file_name
         assert [row.replace(str(odd_traces), "") for row in rows_of(of_traces, query)] == [
             row.replace(f"{odd_traces}", "") for row in expected
         ], file_name
@@ -349,13 +354,15 @@ def test_odd_lives_are_told_as_they_were(
     def table_of(table_name: str) -> DataFrame:
         return exported_tables.rows(spark, table_name, runs="odd stream")
 
-    txn = table_of("transactions").orderBy("number").collect()
-    assert [(row.transactional_id, row.producer_id, row.outcome, row.timed_out) for row in txn] == [
+    txn_rows = table_of("transactions").orderBy("number").collect()
+    assert [
+        (row.transactional_id, row.producer_id, row.outcome, row.timed_out) for row in txn_rows
+    ] == [
         ("a/b", 7, "committed", False),
         ("a/b", 7, "aborted", True),
         ("a/b", 8, "undecided", False),
     ]
-    second_row = txn[1]
+    second_row = txn_rows[1]
     assert (
         second_row.began_us,
         second_row.asked_us,
@@ -370,13 +377,13 @@ def test_odd_lives_are_told_as_they_were(
     (marker,) = table_of("markers").collect()
     assert (marker.owed_us, marker.written_us, marker.offset, marker.strays) == (70, 90, 8, 1)
     assert (marker.sends, marker.refused, marker.acked_us) == (2, 1, None)
-    (stall,) = table_of("stalls").collect()
-    assert (stall.last_stable, stall.from_us, stall.stalled_us) == (5, 40, 55)
-    assert (stall.lag_max, stall.is_over, stall.transactional_id) == (4, True, "a/b")
-    (question,) = table_of("verifications").collect()
-    assert (question.outcome, question.transaction_version) == ("unanswered", 1)
-    bumps = table_of("epoch_bumps").orderBy("i").collect()
-    assert [(row.from_epoch, row.epoch, row.command) for row in bumps] == [
+    (stall_row,) = table_of("stalls").collect()
+    assert (stall_row.last_stable, stall_row.from_us, stall_row.stalled_us) == (5, 40, 55)
+    assert (stall_row.lag_max, stall_row.is_over, stall_row.transactional_id) == (4, True, "a/b")
+    (question_row,) = table_of("verifications").collect()
+    assert (question_row.outcome, question_row.transaction_version) == ("unanswered", 1)
+    bump_rows = table_of("epoch_bumps").orderBy("i").collect()
+    assert [(row.from_epoch, row.epoch, row.command) for row in bump_rows] == [
         (3, 4, "timeout"),
         (4, 0, "InitProducerId"),
     ]
@@ -388,10 +395,18 @@ def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
     def table_of(table_name: str) -> DataFrame:
         return exported_tables.rows(spark, table_name, runs="brief")
 
-    (run,) = table_of("runs").collect()
-    assert (run.scenario, run.scenario_run, run.take, run.mode) == ("made", "late", "armed", "V+")
-    assert (run.level, run.brokers, run.releases) == ("brief", 2, ["3.9"])
-    assert (run.rules, run.settings) == ({"rack_is_told": True}, {"transaction.version": "1"})
+    (run_row,) = table_of("runs").collect()
+    assert (run_row.scenario, run_row.scenario_run, run_row.take, run_row.mode) == (
+        "made",
+        "late",
+        "armed",
+        "V+",
+    )
+    assert (run_row.level, run_row.brokers, run_row.releases) == ("brief", 2, ["3.9"])
+    assert (run_row.rules, run_row.settings) == (
+        {"rack_is_told": True},
+        {"transaction.version": "1"},
+    )
     markers = table_of("markers").orderBy("partition").collect()
     assert [(row.sends, row.sent_us, row.acked_us) for row in markers] == [
         (1, None, 80),
@@ -424,10 +439,10 @@ def test_what_is_no_event_and_what_nobody_knows_is_told(
     assert "17 events were lost" in exported_tables.err
     assert "'txn.dream'" in exported_tables.err
     events = exported_tables.rows(spark, "events", runs="odd stream")
-    (dream,) = events.where("NOT is_known").select("details").collect()
-    assert json.loads(dream.details) == {"deep": [1, {"a": 2}]}
-    streamed = events.where("run = 'stream' AND kind = 'pid.open'")
-    (row,) = streamed.select("broker", "role", "topic").collect()
+    (dream_row,) = events.where("NOT is_known").select("details").collect()
+    assert json.loads(dream_row.details) == {"deep": [1, {"a": 2}]}
+    streamed_frame = events.where("run = 'stream' AND kind = 'pid.open'")
+    (row,) = streamed_frame.select("broker", "role", "topic").collect()
     assert tuple(row) == (3, "log", "s")
     # Once more to the same place: it is there already.
     assert main(["trace", "export", str(odd_traces), "--to", str(exported_tables.directory)]) == 2
@@ -476,8 +491,8 @@ def test_the_command_tells_what_the_functions_find(
         ANALYSES["epoch_bumps"].run(views).where("grouped_by != 'transactional_id'").collect()
     )
     assert rows[:4] == [row.asDict() for row in epoch_rows]
-    worst = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transactional_id'")
-    assert rows[4]["bumps"] == max(row.bumps for row in worst.collect())
+    worst_frame = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transactional_id'")
+    assert rows[4]["bumps"] == max(row.bumps for row in worst_frame.collect())
     assert main(["trace", "analyse", str(export), "--only", "epoch_bumps", "--ids", "0"]) == 0
     printed_lines = capsys.readouterr().out.splitlines()
     assert printed_lines[0] == "Epoch bumps"
@@ -507,6 +522,6 @@ def test_a_later_line_that_is_too_long_does_not_reach_the_tables(
     line = f"{brief_lives().partition(chr(10))[0]}\r\n"
     for long_bytes, is_refused in ((100_000, False), (100_010, True), (300_000, True)):
         file.write_text(line + "x" * long_bytes + "\n" + line)
-        refusal = pytest.raises(BadInputError, match=f"{file}: .*more than 100000 bytes")
-        with refusal if is_refused else contextlib.nullcontext():
+        error_info = pytest.raises(BadInputError, match=f"{file}: .*more than 100000 bytes")
+        with error_info if is_refused else contextlib.nullcontext():
             tables._register_lines(spark, [str(file)])

@@ -27,12 +27,12 @@ def other_session(spark: SparkSession) -> SparkSession:
     return spark.newSession()
 
 
-@pytest.mark.parametrize("setting", ["true", "false"])
+@pytest.mark.parametrize("setting_text", ["true", "false"])
 def test_a_directory_is_read_whatever_is_set(
-    other_session: SparkSession, tmp_path: Path, setting: str
+    other_session: SparkSession, tmp_path: Path, setting_text: str
 ) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    other_session.conf.set(PUSHDOWN, setting)
+    other_session.conf.set(PUSHDOWN, setting_text)
     frame = other_session.read.format("kafka_log").load(str(tmp_path))
     assert (frame.where("producer_id = 7").count(), frame.count()) == (30, 90)
 
@@ -42,9 +42,9 @@ def test_a_store_is_refused_with_the_line_to_write(other_session: SparkSession, 
     from pyspark.errors import PySparkException
 
     for table in ("batches", "findings"):
-        with pytest.raises(PySparkException) as refusal:
+        with pytest.raises(PySparkException) as error_info:
             other_session.read.format("kafka_log").option("table", table).load(uri).count()
-        assert THE_LINE in str(refusal.value)
+        assert THE_LINE in str(error_info.value)
 
 
 def test_a_store_that_is_not_there_is_no_empty_one(other_session: SparkSession) -> None:
@@ -77,6 +77,6 @@ def test_what_can_t_have_rows_is_refused(
     from pyspark.errors import PySparkException
 
     replica(broker_dir(tmp_path), busy_log())
-    with pytest.raises(PySparkException) as refusal:
+    with pytest.raises(PySparkException) as error_info:
         other_session.read.format("kafka_log").options(**options).load(str(tmp_path)).count()
-    assert expected_words in str(refusal.value)
+    assert expected_words in str(error_info.value)

@@ -29,8 +29,8 @@ class Desk:
         shown: Texts of this machine → the texts that the page shows instead.
     """
 
-    def __init__(self, scratch: Path, shown_paths: Mapping[str, str]) -> None:
-        self.scratch = scratch
+    def __init__(self, scratch_folder: Path, shown_paths: Mapping[str, str]) -> None:
+        self.scratch = scratch_folder
         self._shown = shown_paths
         self._times: list[tuple[str, float, float]] = []
         self._load = os.getloadavg()[0]
@@ -65,7 +65,7 @@ class Desk:
 
     def run_program(self, program: str, title: str) -> str:
         """The output of a Python program. The noted time includes Spark's processes."""
-        output = run_command([sys.executable, "-c", program], cwd=self.scratch)
+        output = run_command([sys.executable, "-c", program], working_directory=self.scratch)
         assert output.status == 0, (program, output.stdout)
         self._times.append((title, output.seconds, output.cpu_s))
         return self.as_shown(output.stdout.decode())
@@ -91,22 +91,22 @@ def _cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def names_in(page: Path) -> set[str]:
+def names_in(page_file: Path) -> set[str]:
     """The names of the outputs in a page."""
-    return {match[2] for match in BLOCK.finditer(page.read_text("utf-8"))}
+    return {match[2] for match in BLOCK.finditer(page_file.read_text("utf-8"))}
 
 
-def hand_over(page: Path, outputs: Mapping[str, str], arguments: list[str]) -> None:
+def hand_over(page_file: Path, outputs: Mapping[str, str], arguments: list[str]) -> None:
     """Write the outputs into the page if ``--write`` says so, or print them.
 
     Raises:
         BadInputError: The page names an output that is not made.
     """
-    if missing := names_in(page) - set(outputs):
-        raise BadInputError(f"{page.name} wants {', '.join(sorted(missing))}")
+    if missing := names_in(page_file) - set(outputs):
+        raise BadInputError(f"{page_file.name} wants {', '.join(sorted(missing))}")
     if arguments == ["--write"]:
-        page_text = page.read_text("utf-8")
-        page.write_text(
+        page_text = page_file.read_text("utf-8")
+        page_file.write_text(
             BLOCK.sub(lambda match: match[1] + outputs[match[2]] + match[4], page_text), "utf-8"
         )
     else:

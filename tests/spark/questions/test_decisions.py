@@ -53,10 +53,10 @@ Change = Callable[[Path, int], None]
 
 
 def change_replicas(
-    disks: Path, change: Change, topic_partition: TopicPartition, number: int
+    disks_directory: Path, change: Change, topic_partition: TopicPartition, number: int
 ) -> StoredMarker:
     """Change one marker of a partition on both brokers."""
-    replicas = sorted(disks.glob(f"broker-*/{names.directory_name(topic_partition)}"))
+    replicas = sorted(disks_directory.glob(f"broker-*/{names.directory_name(topic_partition)}"))
     marker = markers_in(replicas[0])[number]
     for replica in replicas:
         change(replica, marker.offset)
@@ -118,8 +118,8 @@ def test_a_partition_without_a_replica_is_unknown(disks: Path) -> None:
 def test_markers_below_what_the_cleaner_has_done_may_be_gone(disks: Path) -> None:
     markers = markers_in(disks / "broker-1" / names.directory_name(POSITIONS))
     change_replicas(disks, remove_marker, POSITIONS, 1)
-    for checkpoint in disks.glob(f"broker-*/{names.FileName.CLEANER_OFFSETS}"):
-        checkpoint.write_text(encode_offsets({POSITIONS: markers[3].offset}))
+    for checkpoint_file in disks.glob(f"broker-*/{names.FileName.CLEANER_OFFSETS}"):
+        checkpoint_file.write_text(encode_offsets({POSITIONS: markers[3].offset}))
     report = decided(disks)
     assert (report.findings, report.unknown) == ((), 1)
     assert "the cleaner has been at __consumer_offsets-0" in report.unknown_because[0].why
@@ -171,11 +171,11 @@ def test_a_partition_without_coordinators_logs_is_unknown(disks: Path) -> None:
 
 def test_the_leaders_replica_counts(disks: Path) -> None:
     """A follower that is behind lacks markers, which is no finding."""
-    follower = disks / "broker-2" / names.directory_name(ORDERS)
-    shutil.rmtree(follower)
-    shutil.copytree(disks / "broker-2" / names.directory_name(PAYMENTS), follower)
-    for snapshot in follower.glob("*.snapshot"):
-        snapshot.unlink()
+    follower_directory = disks / "broker-2" / names.directory_name(ORDERS)
+    shutil.rmtree(follower_directory)
+    shutil.copytree(disks / "broker-2" / names.directory_name(PAYMENTS), follower_directory)
+    for snapshot_file in follower_directory.glob("*.snapshot"):
+        snapshot_file.unlink()
     assert decided(disks / "broker-1").findings == ()
 
 
@@ -231,15 +231,15 @@ class DrawnCluster:
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_findings_of_drawn_histories_are_the_faults_that_made_them(data: st.DataObject) -> None:
-    history = DrawnCluster(data.draw)  # type: ignore[arg-type]
-    with tempfile.TemporaryDirectory() as folder:
-        history.cluster.write(Path(folder) / "disks")
-        report = decided(Path(folder) / "disks")
+    drawn_cluster = DrawnCluster(data.draw)  # type: ignore[arg-type]
+    with tempfile.TemporaryDirectory() as folder_path:
+        drawn_cluster.cluster.write(Path(folder_path) / "disks")
+        report = decided(Path(folder_path) / "disks")
     found_states = Counter(finding.state for finding in report.findings)
-    if not history.truth:
+    if not drawn_cluster.truth:
         assert (found_states, report.unknown) == (Counter(), 0)
     assert report.agrees + len(report.findings) + report.unknown >= report.decisions
     # Where faults of an epoch make up for each other, clocks of two leaders could explain it.
-    assert sum(found_states.values()) + report.unknown >= bool(history.truth)
-    if report.unknown == 0 and sum(history.truth.values()) == 1:
-        assert found_states == history.truth
+    assert sum(found_states.values()) + report.unknown >= bool(drawn_cluster.truth)
+    if report.unknown == 0 and sum(drawn_cluster.truth.values()) == 1:
+        assert found_states == drawn_cluster.truth

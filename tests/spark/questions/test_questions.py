@@ -45,20 +45,20 @@ def test_the_newest_position_counts_until_its_tombstone(tmp_path: Path) -> None:
 def test_a_position_of_a_transaction_counts_with_its_commit(tmp_path: Path) -> None:
     batches = (
         position_batch(commit_record(1), commit_record(1, "a"), commit_record(1, "p")),
-        position_batch(commit_record(7), pid=5),
-        position_batch(commit_record(8, "a"), pid=6),
-        position_batch(commit_record(9, "p"), pid=7),
-        end_marker(committed=True, pid=5),
-        end_marker(committed=False, pid=6),
+        position_batch(commit_record(7), producer_id=5),
+        position_batch(commit_record(8, "a"), producer_id=6),
+        position_batch(commit_record(9, "p"), producer_id=7),
+        end_marker(committed=True, producer_id=5),
+        end_marker(committed=False, producer_id=6),
     )
     assert offsets_by_group(tmp_path, *batches) == {"g": 7, "a": 1, "p": 1}
 
 
 def test_a_later_position_is_not_overtaken_by_a_commit(tmp_path: Path) -> None:
     batches = (
-        position_batch(commit_record(7), pid=5),
+        position_batch(commit_record(7), producer_id=5),
         position_batch(commit_record(8)),
-        end_marker(committed=True, pid=5),
+        end_marker(committed=True, producer_id=5),
     )
     assert offsets_by_group(tmp_path, *batches) == {"g": 8}
 
@@ -71,20 +71,21 @@ def test_positions_a_torn_end_is_told(tmp_path: Path) -> None:
     problems: list[str] = []
     positions = group_positions([broker.kill()], problems.append)
     assert [position.offset for position in positions.position_by_group_partition.values()] == [3]
-    assert any("4 bytes, less than a header" in problem for problem in problems)
+    assert any("4 bytes, less than a header" in problem_text for problem_text in problems)
 
 
 def test_the_longest_log_of_the_newest_epoch_is_read(tmp_path: Path) -> None:
     brokers = [BrokerDir(tmp_path / f"broker-{broker_number}") for broker_number in (1, 2)]
     offsets_log(brokers[0].path, position_batch(commit_record(1)))
-    longer = offsets_log(
+    longer_log = offsets_log(
         brokers[1].path, position_batch(commit_record(1)), position_batch(commit_record(2))
     )
     paths = [broker.stop() for broker in brokers]
     problems: list[str] = []
-    states = list(leading_states(paths, CONSUMER_OFFSETS_TOPIC, problems.append))
-    assert [(position.replica.path, position.ends.end_offset) for position in states] == [
-        (str(longer), 2)
-    ]
+    replica_states = list(leading_states(paths, CONSUMER_OFFSETS_TOPIC, problems.append))
+    assert [
+        (replica_state.replica.path, replica_state.ends.end_offset)
+        for replica_state in replica_states
+    ] == [(str(longer_log), 2)]
     assert not list(leading_states(paths, TRANSACTION_STATE_TOPIC, problems.append))
     assert problems == []

@@ -33,9 +33,9 @@ def broker(tmp_path: Path) -> BrokerDir:
 
 
 def test_each_group_is_told_how_far_it_comes(tmp_path: Path) -> None:
-    disks = broker(tmp_path)
+    broker_dir = broker(tmp_path)
     offsets_log(
-        disks.path,
+        broker_dir.path,
         position_batch(
             commit_record(0, "far"),
             commit_record(2, "there"),
@@ -43,7 +43,7 @@ def test_each_group_is_told_how_far_it_comes(tmp_path: Path) -> None:
             commit_record(4, "through"),
         ),
     )
-    groups = waiting_groups_in(disks.stop())
+    groups = waiting_groups_in(broker_dir.stop())
     waiters = [
         (waiter.group, waiter.committed_offset, waiter.to_read, waiter.withheld)
         for waiter in groups.waiters

@@ -43,9 +43,9 @@ def test_without_a_place_for_machine_code_a_function_is_compiled_all_the_same(
         return numba.njit(**options)
 
     monkeypatch.setattr("txnsim_spark.scan.kernel.njit", njit)
-    compiled = compile_function(thrice)
-    assert isinstance(compiled, numba.core.dispatcher.Dispatcher)
-    assert compiled(14) == thrice(14)
+    compiled_function = compile_function(thrice)
+    assert isinstance(compiled_function, numba.core.dispatcher.Dispatcher)
+    assert compiled_function(14) == thrice(14)
 
 
 def test_without_room_for_machine_code_a_function_answers_all_the_same(
@@ -151,9 +151,9 @@ print(HAS_INSTRUCTION, valid)
 
 
 def test_a_processor_with_the_instruction_is_noticed() -> None:
-    flags = Path("/proc/cpuinfo")
-    if platform.machine() == "x86_64" and flags.exists():
-        assert HAS_INSTRUCTION is ("sse4_2" in flags.read_text())
+    flags_file = Path("/proc/cpuinfo")
+    if platform.machine() == "x86_64" and flags_file.exists():
+        assert HAS_INSTRUCTION is ("sse4_2" in flags_file.read_text())
 
 
 @pytest.mark.costly
@@ -247,7 +247,7 @@ def test_the_place_of_an_open_transaction_is_told_where_a_search_would_end_there
 
 
 def test_sequences_begin_anew_behind_the_largest() -> None:
-    history = [
+    act_history = [
         Act(
             kind="data",
             producer=7,
@@ -259,7 +259,7 @@ def test_sequences_begin_anew_behind_the_largest() -> None:
         )
         for position in ((1 << 31) - 2, 0)
     ]
-    row = fold_producer(segment_of(history))
+    row = fold_producer(segment_of(act_history))
     assert (row[fk.SEQUENCE_GAPS], row[fk.LAST_SEQUENCE]) == (0, 1)
 
 

@@ -97,28 +97,28 @@ def draw_records(chance: Any) -> bytes:
 
 @pytest.mark.costly
 def test_sound_batches_have_the_records_that_python_finds() -> None:
-    chance = RandomStreams(7).stream("records")
-    batches = [draw_records(chance) for _ in range(SEEDS)]
-    expected = [record for batch in batches for record in in_python(batch)]
-    assert read_compiled(batches) == expected
-    assert read_compiled(batches, row_count=3) == expected, "it goes on within a batch"
-    assert read_compiled(batches, bytes_max=1) == expected, "a record at least"
+    random_source = RandomStreams(7).stream("records")
+    batches = [draw_records(random_source) for _ in range(SEEDS)]
+    expected_records = [record for batch in batches for record in in_python(batch)]
+    assert read_compiled(batches) == expected_records
+    assert read_compiled(batches, row_count=3) == expected_records, "it goes on within a batch"
+    assert read_compiled(batches, bytes_max=1) == expected_records, "a record at least"
 
 
 def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
-    chance = RandomStreams(8).stream("records")
+    random_source = RandomStreams(8).stream("records")
     shorter = 0
     for _ in range(SEEDS):
-        records = draw_records(chance)
+        records = draw_records(random_source)
         for _ in range(MUTATIONS):
             damaged_records = bytearray(records)
-            damaged_records[chance.randrange(BatchHeader.SIZE, len(damaged_records))] = (
-                chance.choice((0, 1, 127, 255))
+            damaged_records[random_source.randrange(BatchHeader.SIZE, len(damaged_records))] = (
+                random_source.choice((0, 1, 127, 255))
             )
-            expected = in_python(bytes(damaged_records))
-            shorter += len(expected) < read_batch_header(records).records_count
+            expected_records = in_python(bytes(damaged_records))
+            shorter += len(expected_records) < read_batch_header(records).records_count
             assert read_compiled([bytes(damaged_records), records]) == [
-                *expected,
+                *expected_records,
                 *in_python(records),
             ]
     assert shorter > SEEDS, "damage that is noticed"

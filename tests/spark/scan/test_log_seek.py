@@ -31,8 +31,8 @@ def segment(tmp_path: Path) -> SegmentFile:
     driver = LogDriver(LogConfig(rules=LATEST_RULES, index_interval_bytes=200))
     for sequence in range(0, 120, 3):
         driver.txn(sequence, count=3)
-        driver.txn(sequence, count=3, pid=8)
-        driver.end(committed=True, pid=8)
+        driver.txn(sequence, count=3, producer_id=8)
+        driver.end(committed=True, producer_id=8)
     write_partition(tmp_path / "orders-0", driver.log, topic_id=uuid.UUID(int=1))
     return segment_in(tmp_path / "orders-0")
 

@@ -80,13 +80,13 @@ def test_a_file_that_somebody_shortens_is_an_error(path: Path) -> None:
 
 
 def test_what_a_broker_has_renamed_is_read_until_it_is_deleted(path: Path) -> None:
-    renamed = path.rename(f"{path}.deleted")
+    renamed_path = path.rename(f"{path}.deleted")
     with pieces_of(path, 512, end_position=400) as file:
         assert bytes(file.read(0)) == DATA[:400]
     path.write_bytes(b"the cleaner's")
     with pieces_of(path, 512, end_position=400) as file:
         assert bytes(file.read(0)) == DATA[:400]
-    renamed.write_bytes(b"short")
+    renamed_path.write_bytes(b"short")
     with pytest.raises(ShorterFileError), pieces_of(path, 512, end_position=400):
         pass
 

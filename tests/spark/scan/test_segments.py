@@ -119,9 +119,9 @@ def test_what_a_broker_does_not_serve_is_read_only_where_it_is_named(
     tmp_path: Path, suffix: str
 ) -> None:
     broker_dir(tmp_path)
-    going = folder(tmp_path / f"orders-0.{UUID}-{suffix}")
+    going_directory = folder(tmp_path / f"orders-0.{UUID}-{suffix}")
     assert replicas_in([tmp_path]) == ()
-    (replica,) = replicas_in([going])
+    (replica,) = replicas_in([going_directory])
     assert replica.topic_partition == ORDERS
 
 
@@ -152,9 +152,9 @@ def test_the_layout_of_local_tiered_storage_is_read(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
-    inner = folder(broker_dir(tmp_path) / "orders-0")
-    assert len(replicas_in([tmp_path, inner, tmp_path])) == 1
-    assert log_dirs_in([tmp_path, inner]) == (tmp_path,)
+    inner_folder = folder(broker_dir(tmp_path) / "orders-0")
+    assert len(replicas_in([tmp_path, inner_folder, tmp_path])) == 1
+    assert log_dirs_in([tmp_path, inner_folder]) == (tmp_path,)
 
 
 def test_what_is_no_log_directory_is_refused(tmp_path: Path) -> None:
@@ -175,8 +175,8 @@ def test_an_empty_log_directory_is_one(tmp_path: Path) -> None:
 def test_segments_come_in_order_and_know_where_they_end(tmp_path: Path) -> None:
     driver = busy_log()
     replica(broker_dir(tmp_path), driver)
-    (replica_found,) = replicas_in([tmp_path])
-    segments = list(segments_of(replica_found))
+    (found_replica,) = replicas_in([tmp_path])
+    segments = list(segments_of(found_replica))
     assert [segment.base_offset for segment in segments] == [
         segment.base_offset for segment in driver.log.local.segments
     ]
@@ -192,16 +192,16 @@ def test_segments_come_in_order_and_know_where_they_end(tmp_path: Path) -> None:
 
 def test_segments_with_offsets_behind_the_recovery_point_are_gone_through(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path, is_clean=False), busy_log())
-    (replica_found,) = replicas_in([tmp_path])
-    bases = [segment.base_offset for segment in segments_of(replica_found)]
-    checkpoint = tmp_path / names.FileName.RECOVERY_POINTS
-    checkpoint.write_text(encode_offsets({ORDERS: bases[2] - 1}))
-    assert [segment.is_recovered for segment in segments_of(replica_found)] == [
+    (found_replica,) = replicas_in([tmp_path])
+    bases = [segment.base_offset for segment in segments_of(found_replica)]
+    checkpoint_file = tmp_path / names.FileName.RECOVERY_POINTS
+    checkpoint_file.write_text(encode_offsets({ORDERS: bases[2] - 1}))
+    assert [segment.is_recovered for segment in segments_of(found_replica)] == [
         False,
         *[True] * (len(bases) - 1),
     ]
-    checkpoint.write_text(encode_offsets({ORDERS: bases[2]}))
-    assert [segment.is_recovered for segment in segments_of(replica_found)][:3] == [
+    checkpoint_file.write_text(encode_offsets({ORDERS: bases[2]}))
+    assert [segment.is_recovered for segment in segments_of(found_replica)][:3] == [
         False,
         False,
         True,
@@ -312,8 +312,8 @@ def test_offsets_ascend_from_cut_to_cut(path: Path) -> None:
     overwrite(path, 4 * BATCH, pack(">q", 1))
     overwrite(index_of(path), 3 * 8, pack(">ii", 2, 4 * BATCH))
     assert [cut.offset for cut in cuts_of(segment_file_of(path), 2 * BATCH)] == [4, 10, 12]
-    bounded = msgspec.structs.replace(segment_file_of(path), next_base_offset=10)
-    assert [cut.offset for cut in cuts_of(bounded, 2 * BATCH)] == [4]
+    bounded_segment = msgspec.structs.replace(segment_file_of(path), next_base_offset=10)
+    assert [cut.offset for cut in cuts_of(bounded_segment, 2 * BATCH)] == [4]
 
 
 def test_sections_are_the_segment_and_know_what_follows(path: Path) -> None:
@@ -429,12 +429,19 @@ def read_facts(path: Path) -> LookUpResult:
 
 @pytest.mark.slow
 @given(acts(), st.integers(0, 30), st.data())
-def test_both_walks_find_the_same(history: list[Act], old_run_at: int, draw: st.DataObject) -> None:
-    parts = segment_of(history[:old_run_at]), segment_of(history[old_run_at:], base_offset=50)
-    old_batch = old_message(0, offset=45) if draw.draw(st.booleans()) else b""
+def test_both_walks_find_the_same(
+    act_history: list[Act], old_run_at: int, data_strategy: st.DataObject
+) -> None:
+    parts = (
+        segment_of(act_history[:old_run_at]),
+        segment_of(act_history[old_run_at:], base_offset=50),
+    )
+    old_batch = old_message(0, offset=45) if data_strategy.draw(st.booleans()) else b""
     data = bytearray(old_batch.join(parts))
-    for _ in range(draw.draw(st.integers(0, 2)) if data else 0):
-        data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
+    for _ in range(data_strategy.draw(st.integers(0, 2)) if data else 0):
+        data[data_strategy.draw(st.integers(0, len(data) - 1))] = data_strategy.draw(
+            st.integers(0, 255)
+        )
 
     def check(path: Path) -> None:
         one_by_one = read_facts(path)
@@ -456,29 +463,29 @@ def test_everything_that_is_there_is_read(tmp_path: Path) -> None:
         (names.FileName.LOG_STARTS, 10),
     ):
         (tmp_path / file_name).write_text(encode_offsets({ORDERS: offset}))
-    files = LogDirectory.read(tmp_path)
-    assert files.meta is not None
-    assert (files.meta.node_id, files.meta.cluster_id) == (4, "a-cluster")
-    assert files.is_clean
-    assert files.high_watermarks == {ORDERS: 30}
-    assert files.recovery_points == {ORDERS: 20}
-    assert files.log_starts == {ORDERS: 10}
+    log_directory = LogDirectory.read(tmp_path)
+    assert log_directory.meta is not None
+    assert (log_directory.meta.node_id, log_directory.meta.cluster_id) == (4, "a-cluster")
+    assert log_directory.is_clean
+    assert log_directory.high_watermarks == {ORDERS: 30}
+    assert log_directory.recovery_points == {ORDERS: 20}
+    assert log_directory.log_starts == {ORDERS: 10}
 
 
 def test_what_is_missing_or_damaged_counts_as_not_told(tmp_path: Path) -> None:
     (tmp_path / names.FileName.META_PROPERTIES).write_bytes(b"\xff\xfe")
     (tmp_path / names.FileName.HIGH_WATERMARKS).write_text("nonsense")
-    files = LogDirectory.read(tmp_path)
-    assert files == LogDirectory(
+    log_directory = LogDirectory.read(tmp_path)
+    assert log_directory == LogDirectory(
         path=tmp_path,
         meta=None,
         is_clean=False,
         high_watermarks={},
         log_starts={},
         recovery_points=None,
-        written_ms=files.written_ms,
+        written_ms=log_directory.written_ms,
     )
-    assert [file for file, _ in files.written_ms] == [
+    assert [file for file, _ in log_directory.written_ms] == [
         str(tmp_path / names.FileName.HIGH_WATERMARKS)
     ]
     assert meta_of(tmp_path / "nowhere") is None

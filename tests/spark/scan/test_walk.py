@@ -107,12 +107,14 @@ def expected_endings(log_bytes: bytes) -> list[list[int]]:
 
 
 @given(acts(), SCAN_LIMITS)
-def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: ScanLimits) -> None:
-    segment_bytes = segment_of(history)
+def test_every_batch_is_a_row_whatever_the_bounds(
+    act_history: list[Act], scan_limits: ScanLimits
+) -> None:
+    segment_bytes = segment_of(act_history)
 
     def check(path: Path) -> None:
-        tables = list(batch_rows(path, on_damage=never, limits=bounds))
-        assert all(0 < table.shape[1] <= bounds.rows_max for table in tables)
+        tables = list(batch_rows(path, on_damage=never, limits=scan_limits))
+        assert all(0 < table.shape[1] <= scan_limits.rows_max for table in tables)
         assert [row.tolist() for table in tables for row in table.T] == expected_rows(segment_bytes)
 
     on_file(segment_bytes, check)
@@ -120,14 +122,14 @@ def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: Sc
 
 @given(acts(), SCAN_LIMITS)
 def test_fragments_merge_to_the_same_whatever_the_bounds(
-    history: list[Act], bounds: ScanLimits
+    act_history: list[Act], scan_limits: ScanLimits
 ) -> None:
     """Several fragments of a producer merge to the fragment that one table would have."""
-    segment_bytes = segment_of(history)
+    segment_bytes = segment_of(act_history)
 
     def check(path: Path) -> None:
-        tables = list(fragment_rows(path, on_damage=never, limits=bounds))
-        assert all(0 < len(table) <= bounds.fragments_max for table in tables)
+        tables = list(fragment_rows(path, on_damage=never, limits=scan_limits))
+        assert all(0 < len(table) <= scan_limits.fragments_max for table in tables)
         by_producer: dict[int, list[list[int]]] = {}
         for table in tables:
             for row in table.tolist():
@@ -146,16 +148,16 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
 
 @given(acts(), SCAN_LIMITS)
 def test_one_table_of_fragments_suffices_for_few_producers(
-    history: list[Act], bounds: ScanLimits
+    act_history: list[Act], scan_limits: ScanLimits
 ) -> None:
-    segment_bytes = segment_of(history)
+    segment_bytes = segment_of(act_history)
 
     def check(path: Path) -> None:
         rows_of_whole = fragments_of(segment_bytes)
-        roomy = ScanLimits(
-            piece_bytes=bounds.piece_bytes, rows_max=bounds.rows_max, fragments_max=64
+        roomy_limits = ScanLimits(
+            piece_bytes=scan_limits.piece_bytes, rows_max=scan_limits.rows_max, fragments_max=64
         )
-        tables = list(fragment_rows(path, on_damage=never, limits=roomy))
+        tables = list(fragment_rows(path, on_damage=never, limits=roomy_limits))
         assert [row for table in tables for row in table.tolist()] == rows_of_whole
         assert len(tables) == bool(rows_of_whole)
 
@@ -164,16 +166,16 @@ def test_one_table_of_fragments_suffices_for_few_producers(
 
 @given(acts(), SCAN_LIMITS)
 def test_every_marker_is_an_ending_whatever_the_bounds(
-    history: list[Act], bounds: ScanLimits
+    act_history: list[Act], scan_limits: ScanLimits
 ) -> None:
-    segment_bytes = segment_of(history)
+    segment_bytes = segment_of(act_history)
 
     def check(path: Path) -> None:
-        roomy = ScanLimits(
-            piece_bytes=bounds.piece_bytes, rows_max=bounds.rows_max, fragments_max=64
+        roomy_limits = ScanLimits(
+            piece_bytes=scan_limits.piece_bytes, rows_max=scan_limits.rows_max, fragments_max=64
         )
-        tables = list(ending_rows(path, on_damage=never, limits=roomy))
-        assert all(0 < table.shape[1] <= bounds.rows_max for table in tables)
+        tables = list(ending_rows(path, on_damage=never, limits=roomy_limits))
+        assert all(0 < table.shape[1] <= scan_limits.rows_max for table in tables)
         merged_rows = [row.tolist() for table in tables for row in table.T]
         assert merged_rows == expected_endings(segment_bytes)
 
@@ -183,31 +185,33 @@ def test_every_marker_is_an_ending_whatever_the_bounds(
 @pytest.mark.slow
 @given(acts(), SCAN_LIMITS, st.data())
 def test_all_walks_stop_at_the_same_damage(
-    history: list[Act], bounds: ScanLimits, draw: st.DataObject
+    act_history: list[Act], scan_limits: ScanLimits, data_strategy: st.DataObject
 ) -> None:
-    segment_bytes = bytearray(segment_of(history))
-    for _ in range(draw.draw(st.integers(0, 2)) if segment_bytes else 0):
-        segment_bytes[draw.draw(st.integers(0, len(segment_bytes) - 1))] = draw.draw(
-            st.integers(0, 255)
+    segment_bytes = bytearray(segment_of(act_history))
+    for _ in range(data_strategy.draw(st.integers(0, 2)) if segment_bytes else 0):
+        segment_bytes[data_strategy.draw(st.integers(0, len(segment_bytes) - 1))] = (
+            data_strategy.draw(st.integers(0, 255))
         )
-    torn_bytes = bytes(segment_bytes[: draw.draw(st.integers(0, len(segment_bytes)))])
+    torn_bytes = bytes(segment_bytes[: data_strategy.draw(st.integers(0, len(segment_bytes)))])
 
     def check(path: Path) -> None:
         damages: dict[str, list[SegmentDamage]] = {"batches": [], "fragments": [], "endings": []}
         end = sum(
             int(table[kernel.BATCH_SIZE].sum())
-            for table in batch_rows(path, on_damage=damages["batches"].append, limits=bounds)
+            for table in batch_rows(path, on_damage=damages["batches"].append, limits=scan_limits)
         )
         folded = sum(
             int(table[:, fk.BYTES].sum())
-            for table in fragment_rows(path, on_damage=damages["fragments"].append, limits=bounds)
+            for table in fragment_rows(
+                path, on_damage=damages["fragments"].append, limits=scan_limits
+            )
         )
-        for _ in ending_rows(path, on_damage=damages["endings"].append, limits=bounds):
+        for _ in ending_rows(path, on_damage=damages["endings"].append, limits=scan_limits):
             pass
         assert end == folded
-        damage = damage_of(path, limits=bounds)
-        expected = [] if damage is None else [damage]
-        assert list(damages.values()) == [expected] * 3
+        damage = damage_of(path, limits=scan_limits)
+        expected_damages = [] if damage is None else [damage]
+        assert list(damages.values()) == [expected_damages] * 3
         assert (damage is None) == (end == len(torn_bytes))
         if damage is not None:
             assert (damage.position, damage.size) == (end, len(torn_bytes) - end)
@@ -241,10 +245,10 @@ def test_a_batch_may_be_larger_than_a_piece() -> None:
     segment_bytes = segment_of([act(value_bytes=40_000), act("commit"), act(value_bytes=3_000)])
 
     def check(path: Path) -> None:
-        bounds = ScanLimits(piece_bytes=256)
-        (table,) = batch_rows(path, on_damage=never, limits=bounds)
+        scan_limits = ScanLimits(piece_bytes=256)
+        (table,) = batch_rows(path, on_damage=never, limits=scan_limits)
         assert table[kernel.BATCH_SIZE].sum() == len(segment_bytes)
-        (fragment,) = fragment_rows(path, on_damage=never, limits=bounds)
+        (fragment,) = fragment_rows(path, on_damage=never, limits=scan_limits)
         assert fragment.tolist() == fragments_of(segment_bytes)
 
     on_file(segment_bytes, check)
@@ -349,14 +353,16 @@ def rows_of(tables: list[Ints]) -> list[list[int]]:
 
 
 @given(acts(), EXAMINING_BOUNDS)
-def test_a_sound_segment_whatever_the_bounds(history: list[Act], bounds: ScanLimits) -> None:
-    record_data = segment_of(history)
+def test_a_sound_segment_whatever_the_bounds(
+    act_history: list[Act], scan_limits: ScanLimits
+) -> None:
+    record_data = segment_of(act_history)
 
     def check(path: Path) -> None:
-        examiner = Examiner(bounds)
+        examiner = Examiner(scan_limits)
         for _ in range(2):  # the second time in memory that was used
-            damages = examiner.examine(path, end_position=len(record_data), base_offset=0)
-            assert damages.damage is None
+            examination = examiner.examine(path, end_position=len(record_data), base_offset=0)
+            assert examination.damage is None
             assert rows_of(list(examiner.fragments(stops_at_damage=True))) == fragments_of(
                 record_data
             )
@@ -366,29 +372,31 @@ def test_a_sound_segment_whatever_the_bounds(history: list[Act], bounds: ScanLim
 
 @given(acts(), EXAMINING_BOUNDS, st.data())
 def test_a_wrong_crc_is_where_separate_walks_find_it(
-    history: list[Act], bounds: ScanLimits, draw: st.DataObject
+    act_history: list[Act], scan_limits: ScanLimits, data_strategy: st.DataObject
 ) -> None:
-    record_data = bytearray(segment_of(history))
+    record_data = bytearray(segment_of(act_history))
     if not record_data:
         return
-    position = draw.draw(st.integers(0, len(record_data) - 1), label="damaged byte")
+    position = data_strategy.draw(st.integers(0, len(record_data) - 1), label="damaged byte")
     record_data[position] ^= 0xFF
 
     def check(path: Path) -> None:
-        examiner = Examiner(bounds)
-        damages = examiner.examine(path, end_position=len(record_data), base_offset=0)
+        examiner = Examiner(scan_limits)
+        examination = examiner.examine(path, end_position=len(record_data), base_offset=0)
         wrong_positions = [
             int(position)
             for table in batch_rows(path)
             for position in table[kernel.POSITION, ~crcs_are_right(path, table)]
         ]
-        torn_tail = damage_of(path)
+        tail_damage = damage_of(path)
         damage_positions = [
             *wrong_positions[:1],
-            *([] if torn_tail is None else [torn_tail.position]),
+            *([] if tail_damage is None else [tail_damage.position]),
         ]
-        assert (damages.damage and damages.damage.position) == min(damage_positions, default=None)
-        sound_size = len(record_data) if damages.damage is None else damages.damage.position
+        assert (examination.damage and examination.damage.position) == min(
+            damage_positions, default=None
+        )
+        sound_size = len(record_data) if examination.damage is None else examination.damage.position
         for until, is_cut in ((sound_size, True), (len(record_data), False)):
             walked = list(fragment_rows(path, end_position=until))
             assert rows_of(list(examiner.fragments(stops_at_damage=is_cut))) == rows_of(walked)
@@ -406,16 +414,19 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
     if not is_sound:
         overwrite(path, int(table[kernel.POSITION, 1]) + 4_000, b"!")
     examiner = Examiner(ScanLimits(piece_bytes=PIECE_BYTES_MIN))
-    damages = examiner.examine(path, end_position=file_size, base_offset=0)
-    assert (damages.damage is None) == is_sound
-    assert damages.damaged_offset == (3 if is_sound else 1)
+    examination = examiner.examine(path, end_position=file_size, base_offset=0)
+    assert (examination.damage is None) == is_sound
+    assert examination.damaged_offset == (3 if is_sound else 1)
     open_offsets = np.concatenate([*examiner.fragments(stops_at_damage=True)])[:, fk.OPEN_OFFSET]
     assert (1 in open_offsets.tolist()) == is_sound
 
 
 def test_more_producers_than_are_kept_are_walked_over_again(tmp_path: Path) -> None:
     count = 10
-    path = segment(tmp_path, [batch(0, is_transactional=True, pid=pid) for pid in range(count)])
+    path = segment(
+        tmp_path,
+        [batch(0, is_transactional=True, producer_id=producer_id) for producer_id in range(count)],
+    )
     examiner = Examiner(ScanLimits(fragments_max=4))
     assert examiner.examine(path, end_position=path.stat().st_size, base_offset=0).damage is None
     tables = list(examiner.fragments(stops_at_damage=False))
@@ -428,12 +439,16 @@ def test_a_section_begins_where_it_is_told(tmp_path: Path) -> None:
     file_size = path.stat().st_size
     cut(path, file_size - 1)
     examiner = Examiner()
-    damages = examiner.examine(
+    examination = examiner.examine(
         path, end_position=file_size - 1, base_offset=1, start=file_size // 3
     )
-    assert damages.is_torn
-    assert (damages.lowest_offset, damages.highest_offset, damages.damaged_offset) == (1, 1, 2)
-    assert damages.gaps == ()
+    assert examination.is_torn
+    assert (examination.lowest_offset, examination.highest_offset, examination.damaged_offset) == (
+        1,
+        1,
+        2,
+    )
+    assert examination.gaps == ()
 
 
 # What a broker that starts would cut off, and what it would leave
@@ -451,10 +466,13 @@ def surviving_segments(
     """The bytes left and the finding of each segment; every way of looking gives the same."""
     segments = segments_at(path)
     cut_segments = [
-        (number.size, damage) for number, damage in cut_short(segments, applies_cuts=is_cut)
+        (numbered_segment.size, damage)
+        for numbered_segment, damage in cut_short(segments, applies_cuts=is_cut)
     ]
     examined_segments = cut_short(examine_recovered(segments), applies_cuts=is_cut)
-    assert [(number.size, damage) for number, damage in examined_segments] == cut_segments
+    assert [
+        (numbered_segment.size, damage) for numbered_segment, damage in examined_segments
+    ] == cut_segments
     return cut_segments
 
 
@@ -491,7 +509,7 @@ def test_damage_of_one_replica_is_none_of_another_s(tmp_path: Path) -> None:
     segment(tmp_path / "orders-0", [plain(), plain()[:-3]])
     segment(tmp_path / "orders-1", [plain()])
     segments = [segment for replica in replicas_in([tmp_path]) for segment in segments_of(replica)]
-    assert [number.size for number, _ in cut_short(segments)] == [BATCH, BATCH]
+    assert [numbered_segment.size for numbered_segment, _ in cut_short(segments)] == [BATCH, BATCH]
 
 
 def test_messages_of_old_formats_are_not_cut(tmp_path: Path) -> None:

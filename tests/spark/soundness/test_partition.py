@@ -198,14 +198,16 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize(("damage", "expected"), DAMAGES.values(), ids=DAMAGES)
-def test_damage_is_found_and_nothing_else(log_dir: Path, damage: Damage, expected: str) -> None:
+@pytest.mark.parametrize(("damage", "expected_text"), DAMAGES.values(), ids=DAMAGES)
+def test_damage_is_found_and_nothing_else(
+    log_dir: Path, damage: Damage, expected_text: str
+) -> None:
     damage(log_dir / "orders-0")
     violations = [
         violation for violation in found_in(log_dir) if violation.severity is Severity.ERROR
     ]
     assert {f"{violation.rule} {violation.file}" for violation in violations} == set(
-        expected.split(", ")
+        expected_text.split(", ")
     )
     assert {
         (violation.broker, violation.topic, violation.partition) for violation in violations
@@ -214,7 +216,9 @@ def test_damage_is_found_and_nothing_else(log_dir: Path, damage: Damage, expecte
 
 def test_every_rule_has_its_damage() -> None:
     rule_names = {
-        rule_name for _, expected in DAMAGES.values() for rule_name in expected.split(", ")
+        rule_name
+        for _, expected_text in DAMAGES.values()
+        for rule_name in expected_text.split(", ")
     }
     rules_elsewhere = {
         Invariant.COORDINATOR_EPOCH,  # test_producer_rules
@@ -227,7 +231,7 @@ def test_every_rule_has_its_damage() -> None:
         Invariant.ABSENT_REPLICA,
     }
     assert {text.split()[0] for text in rule_names} == {
-        rule.value for rule in Invariant
+        invariant.value for invariant in Invariant
     } - rules_elsewhere
 
 

@@ -76,7 +76,7 @@ def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "end", "is_clean", "severity"),
+    ("invariant", "end", "is_clean", "severity"),
     [
         (Invariant.TORN, 11, False, Severity.NOTICE),
         (Invariant.TORN, 10, False, Severity.ERROR),
@@ -85,10 +85,10 @@ def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_what_recovery_mends_is_a_notice(
-    tmp_path: Path, rule: Invariant, end: int, is_clean: bool, severity: Severity
+    tmp_path: Path, invariant: Invariant, end: int, is_clean: bool, severity: Severity
 ) -> None:
     note_offset(tmp_path, names.FileName.RECOVERY_POINTS, ORDERS, 10)
     if is_clean:
         (tmp_path / names.FileName.CLEAN_SHUTDOWN).touch()
-    broken_rule = BrokenRule(rule=rule, file="f", found="this", expected="that")
+    broken_rule = BrokenRule(rule=invariant, file="f", found="this", expected="that")
     assert facts(tmp_path).finding(broken_rule, segment_end=end).severity is severity

@@ -51,25 +51,29 @@ def data(
     offset: int,
     sequence: int,
     *,
-    pid: int = 7,
+    producer_id: int = 7,
     epoch: int = 0,
     at_ms: int = 0,
     is_transactional: bool = True,
 ) -> Row:
-    return _row(offset, pid, epoch, at_ms, 0x10 if is_transactional else 0, sequence, -1, -1)
+    return _row(
+        offset, producer_id, epoch, at_ms, 0x10 if is_transactional else 0, sequence, -1, -1
+    )
 
 
 def marker(
-    offset: int, kind: int = COMMIT, *, pid: int = 7, epoch: int = 0, coordinator: int = 0
+    offset: int, kind: int = COMMIT, *, producer_id: int = 7, epoch: int = 0, coordinator: int = 0
 ) -> Row:
-    return _row(offset, pid, epoch, 0, 0x30, -1, kind, coordinator)
+    return _row(offset, producer_id, epoch, 0, 0x30, -1, kind, coordinator)
 
 
-def _row(offset: int, pid: int, epoch: int, at_ms: int, attributes: int, *last_fields: int) -> Row:
+def _row(
+    offset: int, producer_id: int, epoch: int, at_ms: int, attributes: int, *last_fields: int
+) -> Row:
     sequence, kind, coordinator = last_fields
     return [
         *(100 * offset, 100, offset, offset, 0, 0, attributes, at_ms, at_ms),
-        *(pid, epoch, sequence, 1, kind, coordinator, 0),
+        *(producer_id, epoch, sequence, 1, kind, coordinator, 0),
     ]
 
 
@@ -135,24 +139,26 @@ def findings_of(producers: ProducerStates, rows: list[Row]) -> list[tuple[Invari
     findings = Findings("f.log")
     for row in rows:
         producers.take(row, findings)
-    return [(violation.rule, violation.offset) for violation in findings.all()]
+    return [(broken_rule.rule, broken_rule.offset) for broken_rule in findings.all()]
 
 
 def test_coordinators_write_without_sequences(tmp_path: Path) -> None:
-    theirs = ProducerStates(facts(tmp_path, topic="__consumer_offsets"))
-    assert findings_of(theirs, [data(0, 0), data(1, 0)]) == []
+    their_states = ProducerStates(facts(tmp_path, topic="__consumer_offsets"))
+    assert findings_of(their_states, [data(0, 0), data(1, 0)]) == []
 
 
 def test_where_the_past_is_not_known_a_first_marker_may_end_something(tmp_path: Path) -> None:
-    blind = ProducerStates(facts(tmp_path), lacks_snapshot=True)
-    assert findings_of(blind, [marker(0), marker(1)]) == [(Invariant.IDLE_MARKER, 1)]
+    blind_states = ProducerStates(facts(tmp_path), lacks_snapshot=True)
+    assert findings_of(blind_states, [marker(0), marker(1)]) == [(Invariant.IDLE_MARKER, 1)]
 
 
 def test_an_abort_knows_since_when_others_are_open(tmp_path: Path) -> None:
     producers = ProducerStates(facts(tmp_path))
-    open_batches = [data(0, 0, pid=1), data(1, 0, pid=2)]
-    findings_of(producers, [*open_batches, marker(2, ABORT, pid=1), marker(3, ABORT, pid=2)])
-    findings_of(producers, [marker(4, ABORT, pid=3)])
+    open_batches = [data(0, 0, producer_id=1), data(1, 0, producer_id=2)]
+    findings_of(
+        producers, [*open_batches, marker(2, ABORT, producer_id=1), marker(3, ABORT, producer_id=2)]
+    )
+    findings_of(producers, [marker(4, ABORT, producer_id=3)])
     assert producers.aborted == [
         AbortedTxn(producer_id=1, first_offset=0, last_offset=2, last_stable_offset=1),
         AbortedTxn(producer_id=2, first_offset=1, last_offset=3, last_stable_offset=4),
@@ -175,12 +181,17 @@ def test_batches_that_go_on_one_after_the_other_are_known() -> None:
     rows = [
         *(
             data(0, 5),
-            data(1, 0, pid=8),
+            data(1, 0, producer_id=8),
             data(2, 6),
-            data(3, 2, pid=8),
+            data(3, 2, producer_id=8),
             data(4, 7, is_transactional=False),
         ),
-        *(data(5, 8, epoch=1), marker(6), data(7, (1 << 31) - 1, pid=9), data(8, 0, pid=9)),
+        *(
+            data(5, 8, epoch=1),
+            marker(6),
+            data(7, (1 << 31) - 1, producer_id=9),
+            data(8, 0, producer_id=9),
+        ),
     ]
     table = np.array([row[: kernel.BATCH_COLUMNS] for row in rows], dtype=np.int64).T
     goes_on = with_continuation_column(table)[-1]
@@ -221,14 +232,14 @@ def test_of_batches_that_go_on_the_last_before_a_snapshot_is_kept(tmp_path: Path
     driver = LogDriver()
     for number in range(9):
         driver.txn(number)
-    violations = segment(tmp_path, b"".join(driver.log.batches()))
-    segment_part = examine(facts(tmp_path), violations)
+    violating_segment = segment(tmp_path, b"".join(driver.log.batches()))
+    segment_part = examine(facts(tmp_path), violating_segment)
     assert (kept_offsets(segment_part), segment_part.first_offset, segment_part.end_offset) == (
         [0, 8],
         0,
         9,
     )
-    assert kept_offsets(examine(facts(tmp_path), violations, (5,))) == [0, 4, 8]
+    assert kept_offsets(examine(facts(tmp_path), violating_segment, (5,))) == [0, 4, 8]
 
 
 def test_of_an_empty_segment_nothing_is_kept(tmp_path: Path) -> None:
@@ -245,7 +256,7 @@ def test_a_marker_that_cannot_be_read_is_told(tmp_path: Path, batches: list[byte
     marker = bytearray(batches[2])
     marker[66:70] = b"\xff\xff\xff\xff"  # the key's version
     segment_part = examine(facts(tmp_path), segment(tmp_path, b"".join(batches[:2]) + marker))
-    assert {violation.rule for violation in segment_part.broken_rules} == {
+    assert {broken_rule.rule for broken_rule in segment_part.broken_rules} == {
         Invariant.CRC,
         Invariant.UNREADABLE_MARKER,
     }
@@ -273,14 +284,14 @@ def test_many_findings_of_one_kind_are_counted(tmp_path: Path) -> None:
 def test_offsets_in_the_range_of_comparison_are_summed_up(
     tmp_path: Path, batches: list[bytes]
 ) -> None:
-    violation = segment(tmp_path, b"".join(batches))
-    assert examine(facts(tmp_path), violation).digests == {}
-    compared = msgspec.structs.replace(facts(tmp_path), compare_until=2)
-    digests = examine(compared, violation).digests
+    violating_segment = segment(tmp_path, b"".join(batches))
+    assert examine(facts(tmp_path), violating_segment).digests == {}
+    compared_facts = msgspec.structs.replace(facts(tmp_path), compare_until=2)
+    digests = examine(compared_facts, violating_segment).digests
     assert [(bucket, digest_count) for bucket, (digest_count, _) in digests.items()] == [(0, 2)]
     changed_batch = assign(batches[0], base_offset=0, leader_epoch=9)
-    other_path = segment(tmp_path, b"".join([changed_batch, *batches[1:]]))
-    assert examine(compared, other_path).digests != digests
+    other_segment = segment(tmp_path, b"".join([changed_batch, *batches[1:]]))
+    assert examine(compared_facts, other_segment).digests != digests
 
 
 def test_a_checkpoint_tells_who_wrote_an_offset() -> None:
@@ -305,7 +316,7 @@ def aborted_txn(
 
 
 @pytest.mark.parametrize(
-    ("index", "expected", "blind_below", "rules"),
+    ("aborted_txns", "expected_aborted_txns", "blind_below", "rules"),
     [
         ([aborted_txn(3, 5)], [aborted_txn(3, 5)], 0, []),
         ([], [aborted_txn(3, 5)], 0, [Invariant.ABORTED_MISSING]),
@@ -319,10 +330,15 @@ def aborted_txn(
     ],
 )
 def test_an_index_has_what_was_aborted(
-    index: list[AbortedTxn], expected: list[AbortedTxn], blind_below: int, rules: list[Invariant]
+    aborted_txns: list[AbortedTxn],
+    expected_aborted_txns: list[AbortedTxn],
+    blind_below: int,
+    rules: list[Invariant],
 ) -> None:
-    violations = judge_aborted(index, expected, file="f.txnindex", open_unknown_below=blind_below)
-    assert [violation.rule for violation in violations] == rules
+    violations = judge_aborted(
+        aborted_txns, expected_aborted_txns, file="f.txnindex", open_unknown_below=blind_below
+    )
+    assert [broken_rule.rule for broken_rule in violations] == rules
 
 
 def entry(producer_id: int = 7, *, open_offset: int = -1, at_ms: int = 50) -> SnapshotEntry:
@@ -352,7 +368,7 @@ NONE = "producer 7: no such producer"
 
 
 @pytest.mark.parametrize(
-    ("entries", "expected", "judged_from", "expected_findings"),
+    ("entries", "expected_entries", "judged_from", "expected_findings"),
     [
         ([entry()], [entry()], 0, []),
         ([entry(open_offset=3)], [entry()], 0, ["producer 7: txn_first_offset 3"]),
@@ -371,7 +387,7 @@ NONE = "producer 7: no such producer"
 def test_a_snapshot_says_what_the_log_leads_to(
     tmp_path: Path,
     entries: list[SnapshotEntry],
-    expected: list[SnapshotEntry],
+    expected_entries: list[SnapshotEntry],
     judged_from: int,
     expected_findings: list[str],
 ) -> None:
@@ -380,7 +396,7 @@ def test_a_snapshot_says_what_the_log_leads_to(
     os.utime(path, (DAY_MS // 1_000, DAY_MS // 1_000))
     verdict_lines = judge_snapshot(
         entries,
-        expected,
+        expected_entries,
         {7: 20},
         offset=30,
         path=path,
@@ -438,7 +454,7 @@ def test_checkpoints_lie_within_the_log(log_dir: Path) -> None:
 
 def test_a_marker_for_a_partition_that_was_not_written_is_a_notice(tmp_path: Path) -> None:
     driver = LogDriver()
-    driver.end(committed=False, pid=3)
+    driver.end(committed=False, producer_id=3)
     driver.txn(0)
     driver.end(committed=True)
     driver.end(committed=True)
@@ -557,5 +573,7 @@ def test_each_rule_says_what_it_demands() -> None:
 
 
 def test_the_page_has_each_rule() -> None:
-    page = Path("docs/logs-reference.md").read_text()
-    assert all(f"| `{rule}` | {meaning} | " in page for rule, meaning in MEANINGS.items())
+    page_text = Path("docs/logs-reference.md").read_text()
+    assert all(
+        f"| `{invariant}` | {meaning} | " in page_text for invariant, meaning in MEANINGS.items()
+    )

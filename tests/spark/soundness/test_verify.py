@@ -40,8 +40,12 @@ def test_topics_can_be_chosen(log_dir: Path) -> None:
 
 def test_a_checkpoint_that_cannot_be_read_is_found_by_the_plan(log_dir: Path) -> None:
     (log_dir / names.FileName.HIGH_WATERMARKS).write_text("no")
-    (finding,) = plan_verification([log_dir]).findings
-    assert (finding.rule, finding.broker, finding.partition) == (Invariant.UNREADABLE_FILE, 4, -1)
+    (violation,) = plan_verification([log_dir]).findings
+    assert (violation.rule, violation.broker, violation.partition) == (
+        Invariant.UNREADABLE_FILE,
+        4,
+        -1,
+    )
 
 
 def test_where_nobody_noted_it_the_newest_segment_is_recovered(log_dir: Path) -> None:
@@ -58,10 +62,12 @@ def test_what_holds_nothing_of_kafka_is_refused(tmp_path: Path) -> None:
 
 def test_a_segment_that_goes_while_it_is_verified_is_a_finding(log_dir: Path) -> None:
     verification_plan = plan_verification([log_dir])
-    deleted_log = next((log_dir / "orders-0").glob("*.log"))
-    deleted_log.unlink()
-    findings = list(verify(lone_engine(), verification_plan, EngineKind.HERE))
-    unread_findings = [finding for finding in findings if finding.rule is Invariant.UNREADABLE_FILE]
-    assert (deleted_log.name, "No such file or directory") in {
-        (finding.file, finding.found) for finding in unread_findings
+    deleted_log_file = next((log_dir / "orders-0").glob("*.log"))
+    deleted_log_file.unlink()
+    violations = list(verify(lone_engine(), verification_plan, EngineKind.HERE))
+    unread_violations = [
+        violation for violation in violations if violation.rule is Invariant.UNREADABLE_FILE
+    ]
+    assert (deleted_log_file.name, "No such file or directory") in {
+        (violation.file, violation.found) for violation in unread_violations
     }

@@ -49,28 +49,31 @@ class Fake:
         return FileStatus(uri=uri, is_folder=is_folder, size=size_bytes, modified_ns=7_000_000_000)
 
 
-def mirror_of(root: Path, store: Fake) -> Mirror:
+def mirror_of(root: Path, fake_store: Fake) -> Mirror:
     """A mirror below a folder."""
     mirror = Mirror(StoreSettings(root=str(root)))
-    mirror.__dict__["_store"] = store
+    mirror.__dict__["_store"] = fake_store
     return mirror
 
 
 @pytest.mark.parametrize(
-    ("uri", "location", "expected"),
+    ("uri", "location", "expected_text"),
     [
         ("s3a://logs/kafka/broker-1", "s3a/logs/kafka/broker-1", "s3a://logs/kafka/broker-1"),
         ("gs://logs/a/", "gs/logs/a", "gs://logs/a"),
     ],
 )
 def test_a_place_is_shown_as_the_store_has_it(
-    uri: str, location: str, expected: str, tmp_path: Path
+    uri: str, location: str, expected_text: str, tmp_path: Path
 ) -> None:
     mirror = mirror_of(tmp_path, Fake())
     path = mirror.path_of(uri)
     assert path == tmp_path / location
     assert mirror.has(path)
-    assert mirror.with_store_names(f"{path}/a: torn; {path}") == f"{expected}/a: torn; {expected}"
+    assert (
+        mirror.with_store_names(f"{path}/a: torn; {path}")
+        == f"{expected_text}/a: torn; {expected_text}"
+    )
 
 
 def test_other_places_are_left_as_they_are(tmp_path: Path) -> None:
@@ -81,14 +84,14 @@ def test_other_places_are_left_as_they_are(tmp_path: Path) -> None:
 
 
 def test_names_sizes_and_times_are_those_of_the_store_now(tmp_path: Path) -> None:
-    store = Fake(a_0=5, b_0=0)
-    mirror = mirror_of(tmp_path, store)
+    fake_store = Fake(a_0=5, b_0=0)
+    mirror = mirror_of(tmp_path, fake_store)
     (local_folder,) = mirror.local_folders(["s3a://b/kafka"])
     expected_files = {
         path.name: (path.stat().st_size, path.stat().st_mtime) for path in local_folder.iterdir()
     }
     assert expected_files == {"a-0": (5, 7.0), "b-0": (0, 7.0)}
-    store.sizes = {"s3a://b/kafka/a-0": 9}
+    fake_store.sizes = {"s3a://b/kafka/a-0": 9}
     mirror.local_folders(["s3a://b/kafka"])
     assert {path.name: path.stat().st_size for path in local_folder.iterdir()} == {"a-0": 9}
 
@@ -96,18 +99,18 @@ def test_names_sizes_and_times_are_those_of_the_store_now(tmp_path: Path) -> Non
 def test_a_folder_that_was_planned_on_this_machine_is_not_listed_again(tmp_path: Path) -> None:
     planned_mirror = mirror_of(tmp_path, Fake(a_0=5))
     (local_folder,) = planned_mirror.local_folders(["s3a://b/kafka"])
-    store = Fake(a_0=9)
-    worker = Mirror(planned_mirror.settings)
-    worker.__dict__["_store"] = store
-    worker.fill([local_folder])
-    assert store.listings == 0
+    fake_store = Fake(a_0=9)
+    mirror = Mirror(planned_mirror.settings)
+    mirror.__dict__["_store"] = fake_store
+    mirror.fill([local_folder])
+    assert fake_store.listings == 0
     other_mirror = Mirror(
         StoreSettings(root=str(tmp_path), listed_ms=planned_mirror.settings.listed_ms + 1)
     )
-    other_mirror.__dict__["_store"] = store
+    other_mirror.__dict__["_store"] = fake_store
     for _ in range(2):
         other_mirror.fill([local_folder])
-    assert store.listings == 1
+    assert fake_store.listings == 1
     assert (local_folder / "a-0").stat().st_size == 9
 
 

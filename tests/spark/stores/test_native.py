@@ -155,9 +155,9 @@ def test_half_a_key_is_refused() -> None:
 def test_an_error_has_its_kind_and_the_files_name(
     error: Exception, error_class: type[OSError]
 ) -> None:
-    translated = os_error(error, "s3a://logs/x")
-    assert type(translated) is error_class
-    assert (translated.filename, "more" in str(translated)) == ("s3a://logs/x", False)
+    translated_error = os_error(error, "s3a://logs/x")
+    assert type(translated_error) is error_class
+    assert (translated_error.filename, "more" in str(translated_error)) == ("s3a://logs/x", False)
 
 
 def test_who_can_t_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,22 +198,22 @@ def read(object_file: ObjectFile, position: int = 0, count: int = 9) -> bytes:
 
 def test_files_that_come_next_are_asked_for_once_each() -> None:
     store = CountingStore()
-    expected = files(3 * REQUEST_THREADS)
-    store.expect(expected)
-    for number, file in enumerate(expected):
-        store.expect(expected[number:])  # as a replica's own segments are told again
+    expected_files = files(3 * REQUEST_THREADS)
+    store.expect(expected_files)
+    for number, file in enumerate(expected_files):
+        store.expect(expected_files[number:])  # as a replica's own segments are told again
         assert read(store.open(file, is_sequential=True)) == bytes(range(9))
-    for file in expected:  # they were kept
+    for file in expected_files:  # they were kept
         read(store.open(file, is_sequential=False))
     assert set(store.asked.values()) == {1}
-    assert len(store.asked) == len(expected)
+    assert len(store.asked) == len(expected_files)
 
 
 def test_files_that_are_passed_by_do_not_stop_the_others() -> None:
     store = CountingStore()
-    expected = files(10 * REQUEST_THREADS)
-    store.expect(expected)
-    for file in expected[:: 3 * REQUEST_THREADS]:
+    expected_files = files(10 * REQUEST_THREADS)
+    store.expect(expected_files)
+    for file in expected_files[:: 3 * REQUEST_THREADS]:
         assert read(store.open(file, is_sequential=True)) == bytes(range(9))
 
 

@@ -17,14 +17,17 @@ GHOST = OldestOpenTxn(
 
 
 def lag(
-    *holders: OldestOpenTxn, stable_offset: int = 3, high_watermark: int = 5, partition: int = 0
+    *blocking_txns: OldestOpenTxn,
+    stable_offset: int = 3,
+    high_watermark: int = 5,
+    partition: int = 0,
 ) -> PartitionLag:
     return PartitionLag(
         topic="t",
         partition=partition,
         last_stable_offset=stable_offset,
         high_watermark=high_watermark,
-        held_by=holders,
+        held_by=blocking_txns,
     )
 
 
@@ -33,25 +36,25 @@ def probe(standing_alerts: tuple[Alert, ...], *rows: PartitionLag, at_ms: int) -
 
 
 def test_an_alert_is_told_when_it_begins_and_when_it_is_over() -> None:
-    first_probe = probe((), lag(GHOST), at_ms=1_000)
-    (raise_event,) = first_probe.events
-    assert (raise_event.event, raise_event.lag, raise_event.since_ms) == (
+    first_changes = probe((), lag(GHOST), at_ms=1_000)
+    (raise_alert,) = first_changes.events
+    assert (raise_alert.event, raise_alert.lag, raise_alert.since_ms) == (
         AlertEvent.RAISED,
         2,
         1_000,
     )
-    assert raise_event.command == "txnsim txns repair --topic t --partition 0 --yes"
-    second_probe = probe(first_probe.standing_alerts, lag(GHOST, high_watermark=9), at_ms=2_000)
-    assert second_probe.events == ()
-    (stands,) = second_probe.standing_alerts
-    assert (stands.lag, stands.at_ms, stands.since_ms) == (6, 2_000, 1_000)
-    third_probe = probe(
-        second_probe.standing_alerts, lag(stable_offset=10, high_watermark=10), at_ms=3_000
+    assert raise_alert.command == "txnsim txns repair --topic t --partition 0 --yes"
+    second_changes = probe(first_changes.standing_alerts, lag(GHOST, high_watermark=9), at_ms=2_000)
+    assert second_changes.events == ()
+    (standing_alert,) = second_changes.standing_alerts
+    assert (standing_alert.lag, standing_alert.at_ms, standing_alert.since_ms) == (6, 2_000, 1_000)
+    third_changes = probe(
+        second_changes.standing_alerts, lag(stable_offset=10, high_watermark=10), at_ms=3_000
     )
-    (end_event,) = third_probe.events
-    assert (end_event.event, end_event.id, end_event.lag) == (AlertEvent.ENDED, raise_event.id, 0)
-    assert (end_event.at_ms, end_event.since_ms) == (3_000, 1_000)
-    assert third_probe.standing_alerts == ()
+    (end_alert,) = third_changes.events
+    assert (end_alert.event, end_alert.id, end_alert.lag) == (AlertEvent.ENDED, raise_alert.id, 0)
+    assert (end_alert.at_ms, end_alert.since_ms) == (3_000, 1_000)
+    assert third_changes.standing_alerts == ()
 
 
 def test_who_could_not_be_asked_keeps_its_alert() -> None:
@@ -78,24 +81,24 @@ def test_only_what_hangs_raises_one() -> None:
 def test_one_ends_as_the_next_begins() -> None:
     standing_alerts = probe((), lag(GHOST), at_ms=1).standing_alerts
     other_transaction = msgspec.structs.replace(GHOST, start_offset=8, transactional_id="app")
-    outcome = probe(
+    alert_changes = probe(
         standing_alerts, lag(other_transaction, stable_offset=8, high_watermark=9), at_ms=2
     )
-    assert [event.event for event in outcome.events] == [AlertEvent.ENDED, AlertEvent.RAISED]
-    assert [alert.start_offset for alert in outcome.standing_alerts] == [8]
+    assert [event.event for event in alert_changes.events] == [AlertEvent.ENDED, AlertEvent.RAISED]
+    assert [alert.start_offset for alert in alert_changes.standing_alerts] == [8]
 
 
 def test_people_are_told_who_since_when_and_what_to_do() -> None:
     named_transaction = msgspec.structs.replace(GHOST, transactional_id="app")
-    (raise_event,) = probe((), lag(named_transaction), at_ms=1).events
-    assert raise_event.sentence == (
+    (raise_alert,) = probe((), lag(named_transaction), at_ms=1).events
+    assert raise_alert.sentence == (
         "HANGING t-0: 2 offsets are withheld behind offset 3; the transaction of producer 7 epoch 1"
         " (transactional id app) is open since offset 3 and its newest record is stamped"
         " 1970-01-01T00:00:00Z; nobody knows it."
         " To end it: txnsim txns repair --topic t --partition 0 --yes"
     )
-    (end_event,) = probe((raise_event,), lag(stable_offset=5), at_ms=9_001).events
-    assert end_event.sentence == (
+    (end_alert,) = probe((raise_alert,), lag(stable_offset=5), at_ms=9_001).events
+    assert end_alert.sentence == (
         "ENDED t-0: the transaction of producer 7 epoch 1 (transactional id app) at offset 3 is"
         " over after 9 s; lag is 0"
     )

@@ -45,7 +45,7 @@ async def test_a_hanging_transaction_is_named_and_what_it_withholds_counted(
 ) -> None:
     async with virtual_cluster.client() as cluster:
         assert {row.lag for row in (await look(cluster)).values()} == {0}
-        ghost = await make_hanging(Admin(cluster), GHOSTLY, "ghost")
+        ghost_identity = await make_hanging(Admin(cluster), GHOSTLY, "ghost")
         async with Producer(cluster, transactional_id="app") as producer:
             await producer.init_transactions()
             producer.begin()
@@ -54,13 +54,13 @@ async def test_a_hanging_transaction_is_named_and_what_it_withholds_counted(
             await producer.commit()
         rows = await look(cluster)
         assert (rows[0].last_stable_offset, rows[0].high_watermark, rows[0].lag) == (0, 3, 3)
-        (holder,) = rows[0].held_by
-        assert (holder.verdict, holder.start_offset) == (OpenTxnStatus.HANGING, 0)
-        assert (holder.producer_id, holder.producer_epoch) == (
-            ghost.producer_id,
-            ghost.producer_epoch,
+        (holding_txn,) = rows[0].held_by
+        assert (holding_txn.verdict, holding_txn.start_offset) == (OpenTxnStatus.HANGING, 0)
+        assert (holding_txn.producer_id, holding_txn.producer_epoch) == (
+            ghost_identity.producer_id,
+            ghost_identity.producer_epoch,
         )
-        assert (holder.transactional_id, holder.state) == ("ghost", "Empty")
+        assert (holding_txn.transactional_id, holding_txn.state) == ("ghost", "Empty")
         assert (rows[1].lag, rows[1].held_by) == (0, ())
 
 
@@ -77,8 +77,8 @@ async def test_a_transaction_that_is_young_is_a_lag_and_nobody_is_accused(
         await producer.send("orders", 2, b"open")
         young_lag = (await look(cluster))[2]
         assert (young_lag.lag, young_lag.held_by) == (1, ())
-        (holder,) = (await look(cluster, older_than_ms=0))[2].held_by
-        assert (holder.verdict, holder.transactional_id) == (OpenTxnStatus.ALIVE, "app")
+        (holding_txn,) = (await look(cluster, older_than_ms=0))[2].held_by
+        assert (holding_txn.verdict, holding_txn.transactional_id) == (OpenTxnStatus.ALIVE, "app")
         await producer.abort()
 
 
@@ -139,9 +139,13 @@ def test_the_probe_is_given_the_same_properties_as_the_connector() -> None:
         checkpoint="c",
         older_than_ms=5,
     )
-    probed = LagOptions.of(options.lag_options)
-    assert (probed.bootstrap, probed.topics, probed.settings.client_id) == ("h:1", ("a", "b"), "me")
-    assert (probed.older_than_ms, probed.interval_ms) == (5, 0)
+    probed_options = LagOptions.of(options.lag_options)
+    assert (probed_options.bootstrap, probed_options.topics, probed_options.settings.client_id) == (
+        "h:1",
+        ("a", "b"),
+        "me",
+    )
+    assert (probed_options.older_than_ms, probed_options.interval_ms) == (5, 0)
 
 
 SERVERS = {"kafka.bootstrap.servers": "h:1"}
@@ -190,9 +194,9 @@ def test_options_are_those_of_the_connector_in_any_case() -> None:
     ],
 )
 def test_what_cannot_be_obeyed_is_refused(options: dict[str, str], message: str) -> None:
-    with pytest.raises(BadInputError) as error:
+    with pytest.raises(BadInputError) as error_info:
         LagOptions.of(options)
-    assert message in str(error.value)
+    assert message in str(error_info.value)
 
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":4,"1":2}}\n'
@@ -279,5 +283,5 @@ def test_a_batch_that_is_repeated_after_a_crash_has_the_time_of_its_own_probe(
     planned_ms = began_ms - 3_600_000  # the stream was down for an hour; the transaction is new
     (own_row,) = reader.read(InputPartition(planned_ms))
     at_ms = dict(zip(LAG_TABLE.names, own_row, strict=True))["probed_at_ms"]
-    (raise_event,) = compare_probe((), [row], probed_at_ms=at_ms, program="txnsim txns").events
-    assert raise_event.since_ms >= began_ms
+    (raise_alert,) = compare_probe((), [row], probed_at_ms=at_ms, program="txnsim txns").events
+    assert raise_alert.since_ms >= began_ms

@@ -100,10 +100,10 @@ def test_the_columns_behind_the_place_are_those_of_the_kernel_in_its_order(
 
 def test_an_open_transaction_is_told_with_where_it_began(tmp_path: Path) -> None:
     driver = LogDriver()
-    driver.txn(0, pid=7)
-    driver.end(committed=True, pid=7, coordinator_epoch=3)
-    driver.txn(1, pid=7, count=2)
-    driver.data(0, pid=0)
+    driver.txn(0, producer_id=7)
+    driver.end(committed=True, producer_id=7, coordinator_epoch=3)
+    driver.txn(1, producer_id=7, count=2)
+    driver.data(0, producer_id=0)
     replica(broker_dir(tmp_path), driver)
     idempotent, row = sorted(
         table(tmp_path, "fragments", has_times=False), key=lambda row: row["producer_id"]
@@ -163,10 +163,10 @@ def test_batches_without_producer_are_one_fragment(tmp_path: Path) -> None:
 
 def test_a_marker_tells_of_the_transaction_that_it_ends(tmp_path: Path) -> None:
     driver = LogDriver()
-    driver.txn(0, pid=7, count=2)
-    driver.txn(2, pid=7)
-    driver.end(committed=False, pid=7, coordinator_epoch=3)
-    driver.end(committed=True, pid=7, coordinator_epoch=4)
+    driver.txn(0, producer_id=7, count=2)
+    driver.txn(2, producer_id=7)
+    driver.end(committed=False, producer_id=7, coordinator_epoch=3)
+    driver.end(committed=True, producer_id=7, coordinator_epoch=4)
     replica(broker_dir(tmp_path), driver)
     first_ending, second_ending = table(tmp_path, "endings", has_times=False)
     del first_ending["log_dir"]
@@ -322,7 +322,7 @@ def marker(*, committed: bool, coordinator_epoch: int = 4) -> bytes:
 
 
 def test_a_row_has_what_its_header_says(tmp_path: Path) -> None:
-    batch_data = batch(5, count=3, pid=9, epoch=2, is_transactional=True, compression=ZSTD)
+    batch_data = batch(5, count=3, producer_id=9, epoch=2, is_transactional=True, compression=ZSTD)
     path = segment(broker_dir(tmp_path) / "orders-0", [plain(), batch_data], base_offset=40)
     row = table(tmp_path, "batches", has_times=False)[1]
     assert row == {
@@ -440,8 +440,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=1_000, index_interval_bytes=300))
     for number in range(40):
         driver.now = NOW + 1_000 * number
-        assert driver.txn(2 * number, count=2, pid=5, timestamp=driver.now) == 0
-        assert driver.end(committed=True, pid=5) == 0
+        assert driver.txn(2 * number, count=2, producer_id=5, timestamp=driver.now) == 0
+        assert driver.end(committed=True, producer_id=5) == 0
     replica(log_dir, driver, TopicPartition("payments", 1))
     return log_dir
 
@@ -451,11 +451,11 @@ def rows(logs: Path, table_name: str, *columns: str, **options: str) -> list[Row
         CaseInsensitiveDict({"path": str(logs), "table": table_name, **options})
     )
     schema = schema_of(table_name)
-    columns_read = StructType([schema[column] for column in columns]) if columns else schema
-    reader: Any = source.reader(columns_read)
+    read_schema = StructType([schema[column] for column in columns]) if columns else schema
+    reader: Any = source.reader(read_schema)
     all_rows = [row for task in reader.partitions() for batch in reader.read(task)
              for row in batch.to_pylist()]  # fmt: skip
-    assert all(list(row) == columns_read.names for row in all_rows)
+    assert all(list(row) == read_schema.names for row in all_rows)
     return all_rows
 
 
@@ -558,9 +558,9 @@ def test_beside_milliseconds_stands_the_time(
 
 def test_a_time_that_may_be_missing_is_null_where_its_milliseconds_are(tmp_path: Path) -> None:
     driver = LogDriver()
-    driver.txn(0, pid=7)
-    driver.end(committed=True, pid=7)
-    driver.end(committed=False, pid=7)
+    driver.txn(0, producer_id=7)
+    driver.end(committed=True, producer_id=7)
+    driver.end(committed=False, producer_id=7)
     replica(broker_dir(tmp_path), driver)
     rows = table(tmp_path, "endings", columns=("first_timestamp_ms", "first_timestamp"))
     assert [row["first_timestamp"] for row in rows] == [

@@ -24,7 +24,7 @@ def segment_in(log_dir: Path) -> SegmentFile:
 
 
 @pytest.mark.parametrize(
-    ("check", "stop", "expected"),
+    ("check_name", "stop", "is_expected"),
     [
         ("auto", "in order", False),
         ("auto", "killed", False),
@@ -35,7 +35,7 @@ def segment_in(log_dir: Path) -> SegmentFile:
     ],
 )
 def test_crcs_are_computed_where_no_stop_in_order_vouches_for_them(
-    tmp_path: Path, check: str, stop: str, expected: bool
+    tmp_path: Path, check_name: str, stop: str, is_expected: bool
 ) -> None:
     log_dir = broker_dir(tmp_path, is_clean=stop == "in order")
     segment(log_dir / "orders-0", [plain()])
@@ -46,8 +46,8 @@ def test_crcs_are_computed_where_no_stop_in_order_vouches_for_them(
         assert damaged_segment.is_recovered is (stop == "killed"), (
             "a starting broker goes through it"
         )
-    options = KafkaLogOptions.of({"path": str(tmp_path), "checkCrc": check})
-    assert checks_crcs(damaged_segment, TableJob(options=options, columns=())) is expected
+    options = KafkaLogOptions.of({"path": str(tmp_path), "checkCrc": check_name})
+    assert checks_crcs(damaged_segment, TableJob(options=options, columns=())) is is_expected
 
 
 def test_a_part_of_a_segment_tells_the_damage_that_ends_it(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_a_part_of_a_segment_tells_the_damage_that_ends_it(tmp_path: Path) -> No
 
     def damage_offsets(span: tuple[int, int] | None) -> list[int]:
         damages: list[SegmentDamage] = []
-        part = msgspec.structs.replace(segment_in(log_dir), offset_span=span)
-        assert sum(rows.shape[1] for rows in sound_rows(part, damages.append)) == 3
+        segment_part = msgspec.structs.replace(segment_in(log_dir), offset_span=span)
+        assert sum(rows.shape[1] for rows in sound_rows(segment_part, damages.append)) == 3
         return [damage.position for damage in damages]
 
     assert damage_offsets(None) == [3 * BATCH]

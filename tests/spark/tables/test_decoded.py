@@ -69,10 +69,11 @@ def test_batches_of_any_size_are_read(tmp_path: Path, value_bytes: int) -> None:
 
 
 def test_only_the_producers_that_are_wanted_are_decoded(tmp_path: Path) -> None:
-    damaged_batch = bytearray(batch(0, pid=8))
+    damaged_batch = bytearray(batch(0, producer_id=8))
     damaged_batch[61:] = b"\xff" * len(damaged_batch[61:])
     segment(
-        broker_dir(tmp_path) / "orders-0", [batch(0, pid=7), bytes(damaged_batch), batch(1, pid=7)]
+        broker_dir(tmp_path) / "orders-0",
+        [batch(0, producer_id=7), bytes(damaged_batch), batch(1, producer_id=7)],
     )
     assert looked_into(tmp_path, producers=frozenset({7})) == ([0, 2], [])
     assert looked_into(tmp_path, producers=frozenset({9})) == ([], [])
@@ -82,23 +83,23 @@ def test_a_batch_that_is_not_what_it_says_is_told_and_the_next_one_is_read(tmp_p
     damaged_batch = bytearray(plain(3))
     damaged_batch[60] = 2  # records: one less than there are
     segment(broker_dir(tmp_path) / "orders-0", [plain(), bytes(damaged_batch), plain()])
-    offsets, (problem,) = looked_into(tmp_path)
+    offsets, (segment_damage,) = looked_into(tmp_path)
     assert offsets == [0, 1, 2, 4]  # what came in front of the damage counts
-    assert (problem.position, problem.size, problem.kind) == (
+    assert (segment_damage.position, segment_damage.size, segment_damage.kind) == (
         len(plain()),
         len(damaged_batch),
         "records",
     )
-    assert "bytes after the last record" in problem.reason
+    assert "bytes after the last record" in segment_damage.reason
 
 
 @pytest.mark.costly
 @pytest.mark.slow
 def test_a_bomb_is_told_and_not_unpacked(tmp_path: Path) -> None:
     segment(broker_dir(tmp_path) / "orders-0", [plain(), bomb(300 << 20), plain()])
-    offsets, (problem,) = looked_into(tmp_path)
+    offsets, (segment_damage,) = looked_into(tmp_path)
     assert offsets == [0, 2]
-    assert "decompresses to more than" in problem.reason
+    assert "decompresses to more than" in segment_damage.reason
 
 
 def test_a_batch_that_is_too_large_as_it_is_stored_is_told(
@@ -107,9 +108,9 @@ def test_a_batch_that_is_too_large_as_it_is_stored_is_told(
     monkeypatch.setattr(decoded, "STORED_BYTES_MAX", PIECE_BYTES)
     large_batch = plain(record_value=b"v" * PIECE_BYTES)
     segment(broker_dir(tmp_path) / "orders-0", [plain(), large_batch, plain()])
-    offsets, (problem,) = looked_into(tmp_path)
+    offsets, (segment_damage,) = looked_into(tmp_path)
     assert offsets == [0, 2]
-    assert "at most" in problem.reason
+    assert "at most" in segment_damage.reason
 
 
 def test_a_batch_with_another_crc_is_left_out_where_crcs_are_computed(tmp_path: Path) -> None:

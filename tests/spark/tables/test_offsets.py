@@ -123,14 +123,14 @@ def test_a_commit_is_told_with_where_it_stands(tmp_path: Path) -> None:
 
 
 def test_a_commit_with_a_topic_id_names_it_as_kafka_does(tmp_path: Path) -> None:
-    with_id = OffsetCommitted(
+    offset_with_id = OffsetCommitted(
         group_id="g",
         topic_partition=ORDERS_1,
         position=1,
         commit_timestamp_ms=NOW,
         topic_id=uuid.UUID(int=1),
     )
-    (row,) = rows_of(tmp_path, offsets_log_bytes(with_id))
+    (row,) = rows_of(tmp_path, offsets_log_bytes(offset_with_id))
     assert row["committed_topic_id"] == "AAAAAAAAAAAAAAAAAAAAAQ"
     assert row["committed_leader_epoch"] is None
 
@@ -247,8 +247,8 @@ KEY_0 = struct.pack("!h", 0) + text("g") + text("orders") + struct.pack("!i", 1)
 def test_older_versions_are_told(
     tmp_path: Path, version: int, record_value: bytes, expires: int | None
 ) -> None:
-    pair = Record(key=KEY_0, value=record_value)
-    batch_data = build_batch([pair], timestamp_ms=NOW, compression=ZSTD)
+    pair_record = Record(key=KEY_0, value=record_value)
+    batch_data = build_batch([pair_record], timestamp_ms=NOW, compression=ZSTD)
     (row,) = rows_of(tmp_path, batch_data)
     assert (row["kind"], row["key_version"], row["value_version"]) == ("offset_commit", 0, version)
     assert (row["committed_offset"], row["committed_metadata"]) == (9, "m")
@@ -366,12 +366,12 @@ def test_messages_of_old_formats_are_told_and_not_cut(tmp_path: Path, magic: int
 
 def test_what_lies_behind_a_cut_segment_goes_with_it(tmp_path: Path) -> None:
     broker_dir(tmp_path, is_clean=False)
-    first_segment = segment(tmp_path / "orders-0", [plain(), plain()])
-    second_segment = segment(tmp_path / "orders-0", [plain()], base_offset=2)
-    overwrite(first_segment, BATCH + 40, b"!")
+    first_segment_file = segment(tmp_path / "orders-0", [plain(), plain()])
+    second_segment_file = segment(tmp_path / "orders-0", [plain()], base_offset=2)
+    overwrite(first_segment_file, BATCH + 40, b"!")
     assert errors(tmp_path) == [
-        (first_segment.name, "crc", BATCH, BATCH, True),
-        (second_segment.name, "behind", 0, BATCH, True),
+        (first_segment_file.name, "crc", BATCH, BATCH, True),
+        (second_segment_file.name, "behind", 0, BATCH, True),
     ]
     with pytest.raises(CorruptLogFileError, match="from offset 1 on; a starting broker cuts"):
         table(tmp_path, "batches")
@@ -405,13 +405,13 @@ def test_records_that_can_t_be_decoded_are_told_where_batches_are_looked_into(
 
 def test_indexes_of_aborted_transactions_are_told_at_the_entry(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    index = folder / names.Suffix.TXN_INDEX.file_name(0)
-    file_size = index.stat().st_size
-    overwrite(index, ENTRY_BYTES, b"\x00\x09")
+    index_file = folder / names.Suffix.TXN_INDEX.file_name(0)
+    file_size = index_file.stat().st_size
+    overwrite(index_file, ENTRY_BYTES, b"\x00\x09")
     remaining_bytes = file_size - ENTRY_BYTES
-    assert errors(tmp_path) == [(index.name, "txn_index", ENTRY_BYTES, remaining_bytes, False)]
-    cut(index, ENTRY_BYTES + 5)
-    assert errors(tmp_path) == [(index.name, "txn_index", ENTRY_BYTES, 5, False)]
+    assert errors(tmp_path) == [(index_file.name, "txn_index", ENTRY_BYTES, remaining_bytes, False)]
+    cut(index_file, ENTRY_BYTES + 5)
+    assert errors(tmp_path) == [(index_file.name, "txn_index", ENTRY_BYTES, 5, False)]
 
 
 def test_snapshots_are_told(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_snapshots_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "file_name", "log_bytes", "kind"),
+    ("folder_path", "file_name", "log_bytes", "kind"),
     [
         ("orders-0", names.FileName.LEADER_EPOCHS, b"0\n2\n0 0\n", "checkpoint"),
         ("orders-0", names.FileName.LEADER_EPOCHS, b"\xff", "checkpoint"),
@@ -434,13 +434,13 @@ def test_snapshots_are_told(tmp_path: Path) -> None:
     ],
 )
 def test_small_files_are_told_and_those_at_the_top_of_no_replica(
-    tmp_path: Path, folder: str, file_name: str, log_bytes: bytes, kind: str
+    tmp_path: Path, folder_path: str, file_name: str, log_bytes: bytes, kind: str
 ) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    (tmp_path / folder / file_name).write_bytes(log_bytes)
+    (tmp_path / folder_path / file_name).write_bytes(log_bytes)
     assert errors(tmp_path) == [(file_name, kind, 0, len(log_bytes), False)]
     (row,) = table(tmp_path, "errors")
-    topic_and_partition = ("orders", 0) if folder else (None, None)
+    topic_and_partition = ("orders", 0) if folder_path else (None, None)
     assert (row["topic"], row["partition"], row["segment_base_offset"]) == (
         *topic_and_partition,
         None,
@@ -452,13 +452,13 @@ def test_what_can_t_be_read_at_all_is_told_and_the_rest_is_read(tmp_path: Path) 
     """A folder instead of a file stands for everything that the system refuses to open."""
     folder = replica(broker_dir(tmp_path), busy_log())
     logs = logs_of(folder)
-    snapshot = names.Suffix.SNAPSHOT.files_in(folder)[0][1]
-    index = folder / names.Suffix.TXN_INDEX.file_name(0)
-    for path in (logs[1], snapshot, index):
+    snapshot_file = names.Suffix.SNAPSHOT.files_in(folder)[0][1]
+    index_file = folder / names.Suffix.TXN_INDEX.file_name(0)
+    for path in (logs[1], snapshot_file, index_file):
         path.unlink()
         path.mkdir()
     problems = {(name, kind) for name, kind, *_ in errors(tmp_path)}
-    assert problems == {(path.name, "unreadable") for path in (logs[1], snapshot, index)}
+    assert problems == {(path.name, "unreadable") for path in (logs[1], snapshot_file, index_file)}
     rows = table(tmp_path, "batches", options=PASSING_OVER)
     bases = {row["segment_base_offset"] for row in rows}
     assert len(bases) == len(logs) - 1
@@ -474,12 +474,12 @@ def test_a_file_whose_size_can_t_be_had_is_told(tmp_path: Path) -> None:
 
 def test_a_folder_that_can_t_be_listed_is_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    (replica_found,) = replicas_in([tmp_path])
+    (found_replica,) = replicas_in([tmp_path])
     folder.rename(tmp_path / "elsewhere")
     job = TableJob(
         options=KafkaLogOptions.of({"path": str(tmp_path), "table": "errors"}), columns=()
     )
-    (rows,) = read_replica(replica_found, job)
+    (rows,) = read_replica(found_replica, job)
     kinds = pa.schema([("kind", pa.string()), ("file", pa.string())])
     assert rows.in_schema(kinds).to_pylist() == [{"kind": "missing", "file": str(folder)}]
 
@@ -490,12 +490,12 @@ def test_a_folder_that_can_t_be_listed_is_told(tmp_path: Path) -> None:
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
     """``orders`` and ``payments`` hang: their coordinator knows nothing of a transaction."""
-    hanging = LogDriver()
-    hanging.txn(0)
+    hanging_log_driver = LogDriver()
+    hanging_log_driver.txn(0)
     broker_dir = BrokerDir(tmp_path / "broker-1", 1)
     broker_dir.coordinator(move("Empty"))
-    broker_dir.replica(hanging, "payments")
-    broker_dir.replica(hanging)
+    broker_dir.replica(hanging_log_driver, "payments")
+    broker_dir.replica(hanging_log_driver)
     return broker_dir.stop()
 
 

@@ -124,8 +124,8 @@ def test_without_the_file_there_are_none_and_a_damaged_one_is_refused(tmp_path: 
 
 def test_the_snapshot_at_the_end_names_what_is_open(tmp_path: Path) -> None:
     driver = LogDriver()
-    driver.txn(0, pid=7, count=2)
-    driver.end(committed=True, pid=8, coordinator_epoch=4)
+    driver.txn(0, producer_id=7, count=2)
+    driver.end(committed=True, producer_id=8, coordinator_epoch=4)
     replica(broker_dir(tmp_path), driver)
     data, marker = sorted(
         table(tmp_path, "producer_state", has_times=False), key=lambda row: row["producer_id"]
@@ -235,8 +235,8 @@ def test_every_table_that_is_documented_can_be_read() -> None:
     other_tables = {"errors", "findings", "replicas"}
     assert {*READER_OF_SEGMENT, *READER_OF_SEGMENTS, *READER_OF_REPLICA, *other_tables} == {*TABLES}
     for name in TABLES:
-        reads = FILES_OF_TABLE[name]
-        assert reads.reads_segments or reads.reads_replicas or reads.is_whole
+        needed_files = FILES_OF_TABLE[name]
+        assert needed_files.reads_segments or needed_files.reads_replicas or needed_files.is_whole
     assert {*FILES_OF_TABLE} == {*TABLES}
     assert FILES_OF_TABLE["errors"].reads_log_dirs
     assert FILES_OF_TABLE["transactions"].topic == "__transaction_state"
@@ -248,14 +248,14 @@ def test_what_a_table_is_made_of_is_what_is_planned_for_it(name: str) -> None:
     assert FILES_OF_TABLE[name].reads_replicas == (name in READER_OF_REPLICA)
 
 
-@pytest.mark.parametrize("check", ["auto", "true", "false"])
+@pytest.mark.parametrize("check_name", ["auto", "true", "false"])
 @pytest.mark.parametrize("name", READER_OF_SEGMENTS)
 def test_small_segments_have_the_rows_together_that_each_has_alone(
-    tmp_path: Path, name: str, check: str
+    tmp_path: Path, name: str, check_name: str
 ) -> None:
     for broker, is_clean in ((1, True), (2, False)):
         replica(broker_dir(tmp_path / str(broker), broker=broker, is_clean=is_clean), busy_log())
-    options = KafkaLogOptions.of({"path": str(tmp_path), "table": name, "checkCrc": check})
+    options = KafkaLogOptions.of({"path": str(tmp_path), "table": name, "checkCrc": check_name})
     shares = shares_of(options, RowScope(), FILES_OF_TABLE[name])
     segments = [segment for share in shares for segment in share.segments]
     schema = TABLES[name].arrow()
@@ -277,15 +277,15 @@ def test_small_segments_have_the_rows_together_that_each_has_alone(
 def test_a_file_that_vanishes_takes_only_its_own_rows(tmp_path: Path, name: str) -> None:
     """The file vanishes between planning and reading, as with a running broker."""
     broker_dir(tmp_path)
-    vanished = segment(tmp_path / "orders-0", [plain()])
+    vanished_path = segment(tmp_path / "orders-0", [plain()])
     segment(tmp_path / "orders-1", [plain()])
     rows_before = table(tmp_path, name)
-    vanished.unlink()
-    vanished.symlink_to(vanished)
+    vanished_path.unlink()
+    vanished_path.symlink_to(vanished_path)
     if name not in ("aborted", "errors", "leader_epochs", "producer_state", "replicas") and (
         rows_before or name in ("findings", "endings")
     ):
-        with pytest.raises(CorruptLogFileError, match=f"orders-0/{vanished.name}"):
+        with pytest.raises(CorruptLogFileError, match=f"orders-0/{vanished_path.name}"):
             table(tmp_path, name)
     rows_after = table(tmp_path, name, options=PASSING_OVER)
     if name == "replicas":
@@ -369,17 +369,22 @@ def damage(path: Path, data: st.DataObject) -> None:
 
 
 def transactions() -> bytes:
-    moves = [move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")]
+    transitions = [
+        move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")
+    ]
     return encode_batch(
-        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST_RULES
+        transitions,
+        finalized_version=TransactionVersion.TV_2,
+        now_ms=NOW,
+        release_rules=LATEST_RULES,
     )
 
 
 def offsets() -> bytes:
-    commit = OffsetCommitted(
+    committed_offset = OffsetCommitted(
         group_id="g", topic_partition=TopicPartition("a", 0), position=4, commit_timestamp_ms=NOW
     )
-    return encode_group_batch([commit, ClassicGroupStored(group_id="g")], now_ms=NOW)
+    return encode_group_batch([committed_offset, ClassicGroupStored(group_id="g")], now_ms=NOW)
 
 
 # Records as a consumer would be given them, and more.
@@ -613,12 +618,12 @@ def test_structs_come_in_pieces_of_bounded_size() -> None:
         for number in range(count):
             yield Pair(number, None if number % 2 else "x")
 
-    pieces = list(
+    row_pieces = list(
         r.rows_of_structs(all_pairs(), lambda size: {"topic": r.constant_column("t", size)})
     )
-    assert [piece.count for piece in pieces] == [r.ROWS_MAX, 3]
+    assert [row_piece.count for row_piece in row_pieces] == [r.ROWS_MAX, 3]
     schema = pa.schema([("b", pa.string()), ("a", pa.int64()), ("topic", pa.string())])
-    assert pieces[1].in_schema(schema).to_pylist()[0] == {
+    assert row_pieces[1].in_schema(schema).to_pylist()[0] == {
         "b": "x" if r.ROWS_MAX % 2 == 0 else None,
         "a": r.ROWS_MAX,
         "topic": "t",

@@ -29,7 +29,7 @@ from txnsim_spark.tables.replica_jobs import kept_rows
 def log_dir(tmp_path: Path) -> Path:
     driver = LogDriver()
     driver.txn(0, count=2)
-    driver.txn(0, pid=99)
+    driver.txn(0, producer_id=99)
     driver.end(committed=True)
     broker_dir = BrokerDir(tmp_path / "broker-1", 1)
     broker_dir.coordinator(move("Empty"), move("Ongoing"))
@@ -110,5 +110,5 @@ def test_what_can_t_be_read_is_refused_or_told_once(log_dir: Path) -> None:
         lone_engine(), "batches", [log_dir], keep_rows, on_problem=problems.append
     )
     assert sum(batch.num_rows for batch in rows_kept if batch["topic"][0].as_py() == "orders") == 2
-    (problem,) = problems
-    assert problem.startswith(f"{path}, byte ")
+    (problem_text,) = problems
+    assert problem_text.startswith(f"{path}, byte ")

@@ -47,9 +47,11 @@ def test_every_state_that_is_written_has_kafka_s_name(tmp_path: Path) -> None:
 def test_an_entry_is_told_in_both_versions(
     tmp_path: Path, transaction_version: TransactionVersion, version: int
 ) -> None:
-    entry = move("Ongoing", B_2, A_0, name="pay", pid=9, epoch=4, previous_id=8, timeout_ms=1_000)
+    transition = move(
+        "Ongoing", B_2, A_0, name="pay", producer_id=9, epoch=4, previous_id=8, timeout_ms=1_000
+    )
     batch_data = encode_batch(
-        [entry], finalized_version=transaction_version, now_ms=NOW, release_rules=LATEST_RULES
+        [transition], finalized_version=transaction_version, now_ms=NOW, release_rules=LATEST_RULES
     )
     segment(broker_dir(tmp_path) / FOLDER, [batch_data], base_offset=6)
     (row,) = table(tmp_path, "transactions", has_times=False)
@@ -98,12 +100,12 @@ def test_a_tombstone_is_a_row_of_its_id(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_compressed_batches_are_read(tmp_path: Path, codec: int) -> None:
-    entry = move("PrepareCommit", A_0, name="pay")
-    pair = Record(
-        key=encode_key(entry.transactional_id),
-        value=encode_value(entry, finalized_version=TV_2, release_rules=LATEST_RULES),
+    transition = move("PrepareCommit", A_0, name="pay")
+    pair_record = Record(
+        key=encode_key(transition.transactional_id),
+        value=encode_value(transition, finalized_version=TV_2, release_rules=LATEST_RULES),
     )
-    batch_data = build_batch([pair] * 3, timestamp_ms=NOW, compression=codec)
+    batch_data = build_batch([pair_record] * 3, timestamp_ms=NOW, compression=codec)
     segment(broker_dir(tmp_path) / FOLDER, [batch_data])
     assert [row["state"] for row in table(tmp_path, "transactions")] == ["PrepareCommit"] * 3
 

@@ -52,8 +52,8 @@ def test_files_folders_and_patterns_are_found(
 def test_a_packed_trace_counts_as_what_comes_out_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bomb = tmp_path / "bomb.jsonl.gz"
-    bomb.write_bytes(gzip.compress(bytes(50 << 20)))
+    bomb_file = tmp_path / "bomb.jsonl.gz"
+    bomb_file.write_bytes(gzip.compress(bytes(50 << 20)))
     unpacked: list[bytes] = []
     read = gzip.GzipFile.read
 
@@ -63,8 +63,8 @@ def test_a_packed_trace_counts_as_what_comes_out_of_it(
 
     monkeypatch.setattr(gzip.GzipFile, "read", read_and_note)
     monkeypatch.setattr(_small_traces, "SMALL_TRACES_BYTES_MAX", 5 << 20)
-    assert bomb.stat().st_size < 100_000
-    assert small_files([str(bomb)]) is None
+    assert bomb_file.stat().st_size < 100_000
+    assert small_files([str(bomb_file)]) is None
     assert sum(map(len, unpacked)) < 10 << 20, "and it is unpacked no further"
 
 
@@ -131,11 +131,11 @@ def test_what_can_t_be_unpacked_is_no_trace(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     packed_lines = gzip.compress(brief_lives().encode())
-    middle = len(packed_lines) // 2
+    middle_index = len(packed_lines) // 2
     damaged_bytes = {
         "cut off": packed_lines[:-12],
         "noise": bytes(range(1, 200)),
-        "changed": packed_lines[:middle] + bytes(20) + packed_lines[middle + 20 :],
+        "changed": packed_lines[:middle_index] + bytes(20) + packed_lines[middle_index + 20 :],
     }[damage]
     file = tmp_path / "damaged.jsonl.gz"
     file.write_bytes(damaged_bytes)
@@ -149,9 +149,11 @@ def test_what_can_t_be_unpacked_is_no_trace(
 def test_a_damaged_export_is_told(
     damage: str, odd_traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    export = tmp_path / "export"
-    assert main(["trace", "export", str(odd_traces / "brief.jsonl.gz"), "--to", str(export)]) == 0
-    file = next(export.glob("runs/**/*.parquet"))
+    export_file = tmp_path / "export"
+    assert (
+        main(["trace", "export", str(odd_traces / "brief.jsonl.gz"), "--to", str(export_file)]) == 0
+    )
+    file = next(export_file.glob("runs/**/*.parquet"))
     content = file.read_bytes()
     if damage == "another program's":
         database = EmbeddedDatabase()
@@ -160,12 +162,12 @@ def test_a_damaged_export_is_told(
         file.write_bytes(content[:-100] if damage == "cut off" else bytes(range(256)) * 8)
     capsys.readouterr()
     for arguments in (
-        ("analyse", str(export)),
-        ("export", str(odd_traces / "odd.jsonl"), "--to", str(export)),
+        ("analyse", str(export_file)),
+        ("export", str(odd_traces / "odd.jsonl"), "--to", str(export_file)),
     ):
         assert main(["trace", *arguments]) == 2
         complaint = capsys.readouterr().err
-        assert f"{export}: no export that can be read: " in complaint
+        assert f"{export_file}: no export that can be read: " in complaint
         assert "Traceback" not in complaint
 
 

@@ -86,7 +86,7 @@ def errors_by_topic(answer: Any, path: str) -> dict[str, ErrorCode]:
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "field", "answer_field", "operation"),
+    ("name", "version", "field_name", "answer_field", "operation"),
     [
         ("DeleteGroups", 2, "groups_names", "results", AclOperation.DELETE),
         ("DescribeGroups", 5, "groups", "groups", AclOperation.DESCRIBE),
@@ -94,10 +94,15 @@ def errors_by_topic(answer: Any, path: str) -> dict[str, ErrorCode]:
     ],
 )
 async def test_a_forbidden_group_fails_alone(
-    api: GuardedApi, name: str, version: int, field: str, answer_field: str, operation: AclOperation
+    api: GuardedApi,
+    name: str,
+    version: int,
+    field_name: str,
+    answer_field: str,
+    operation: AclOperation,
 ) -> None:
     api.grant(acl(GROUP, "g", operation))
-    answer = await api.ask(name, version, **{field: ["g", "other"]})
+    answer = await api.ask(name, version, **{field_name: ["g", "other"]})
     errors = {group.group_id: group.error_code for group in getattr(answer, answer_field)}
     assert errors["g"] is not ErrorCode.group_authorization_failed
     assert errors["other"] is ErrorCode.group_authorization_failed
@@ -303,8 +308,8 @@ async def test_rights_are_those_of_this_very_moment(api: GuardedApi) -> None:
 
 
 async def test_a_super_user_passes(api: GuardedApi) -> None:
-    boss = GuardedApi(api.api, super_users=frozenset({"User:alice"}))
-    answer = await boss.ask("DescribeQuorum", 2)
+    boss_api = GuardedApi(api.api, super_users=frozenset({"User:alice"}))
+    answer = await boss_api.ask("DescribeQuorum", 2)
     assert answer.error_code is not ErrorCode.cluster_authorization_failed
 
 

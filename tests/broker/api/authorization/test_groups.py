@@ -225,11 +225,11 @@ async def test_offsets_of_share_groups_are_those_of_topics_that_may_be_described
 
     assert await groups() == [(NO_GROUP, {})] * 3
     api.grant(acl(GROUP, "g", AclOperation.DESCRIBE), acl(TOPIC, "orders", AclOperation.DESCRIBE))
-    none = ErrorCode.none
+    no_error = ErrorCode.none
     assert await groups() == [
         (NO_GROUP, {}),
-        (none, {"orders": none, "hidden": FORBIDDEN}),
-        (none, {"orders": none}),
+        (no_error, {"orders": no_error, "hidden": FORBIDDEN}),
+        (no_error, {"orders": no_error}),
     ]
 
 

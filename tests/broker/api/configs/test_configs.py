@@ -95,10 +95,10 @@ async def test_a_broker_shows_what_we_have_and_the_nameless_one_what_was_set(api
 async def test_a_broker_tells_where_clients_reach_it(api: Api) -> None:
     """As in kafka-python's test_describe_configs_broker_resource_returns_configs."""
     (own_result,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
-    address = api.broker.image.brokers[BrokerId(1)]
+    broker_image = api.broker.image.brokers[BrokerId(1)]
     config_by_name = {config.name: config for config in own_result.configs}
     listeners = config_by_name["advertised.listeners"]
-    assert listeners.value == f"PLAINTEXT://{address.host}:{address.port}"
+    assert listeners.value == f"PLAINTEXT://{broker_image.host}:{broker_image.port}"
     assert listeners.config_source == ConfigSource.STATIC_BROKER
     assert listeners.config_type == ConfigType.LIST
     assert listeners.read_only
@@ -207,11 +207,11 @@ async def test_a_change_of_the_minimum_makes_no_replica_eligible(
         assert partition is not None
         return partition
 
-    cleared_partitions = {
+    cleared_partition_by_partition = {
         topic_partition: msgspec.structs.replace(partition(topic_partition), elr=(BrokerId(9),))
         for topic_partition in topic_partitions
     }
-    metadata.publish(metadata.image.with_partitions(cleared_partitions))
+    metadata.publish(metadata.image.with_partitions(cleared_partition_by_partition))
     (response,) = (await alter(api, altered_resource)).responses
     assert response.error_code is ErrorCode.none
     assert {
@@ -243,22 +243,22 @@ def test_kinds_are_numbered_as_kafka_does(number: int, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "node"), [("1", 1), ("-1", -1), ("+7", 7), ("", None), ("x", None), ("1.5", None)]
+    ("name", "node_id"), [("1", 1), ("-1", -1), ("+7", 7), ("", None), ("x", None), ("1.5", None)]
 )
-def test_a_brokers_name_is_its_id(name: str, node: int | None) -> None:
-    assert broker_id_of(name) == node
+def test_a_brokers_name_is_its_id(name: str, node_id: int | None) -> None:
+    assert broker_id_of(name) == node_id
 
 
 async def test_a_topic_must_be_named_well_and_exist(api: Api) -> None:
     request = api.request("DescribeConfigs", 4)
     assert topic_refusal(request, "orders") is None
-    refusal = topic_refusal(request, "a b")
-    assert refusal is not None
-    assert refusal.error is ErrorCode.invalid_topic_exception
-    missing = topic_refusal(request, "missing")
-    assert missing is not None
-    assert missing.error is ErrorCode.unknown_topic_or_partition
-    assert missing.reason == "The topic 'missing' does not exist."
+    rejection = topic_refusal(request, "a b")
+    assert rejection is not None
+    assert rejection.error is ErrorCode.invalid_topic_exception
+    missing_rejection = topic_refusal(request, "missing")
+    assert missing_rejection is not None
+    assert missing_rejection.error is ErrorCode.unknown_topic_or_partition
+    assert missing_rejection.reason == "The topic 'missing' does not exist."
 
 
 def test_an_invalid_request_has_its_words() -> None:
@@ -274,9 +274,9 @@ E = ErrorCode
 RATE = "producer_byte_rate"
 
 
-def entry(*ops: tuple[str, float | None], user: str | None = "u") -> dict[str, Any]:
+def entry(*ops: tuple[str, float | None], user_name: str | None = "u") -> dict[str, Any]:
     return {
-        "entity": [{"entity_type": "user", "entity_name": user}],
+        "entity": [{"entity_type": "user", "entity_name": user_name}],
         "ops": [{"key": k, "value": v or 0.0, "remove": v is None} for k, v in ops],
     }
 
@@ -303,7 +303,7 @@ async def test_values_are_set_and_removed(api: Api, version: int) -> None:
         api, entry((RATE, 6.0)), version=version, only_try=True
     ) == [(E.none, None)]
     assert await alter_of_alter_client_quotas(
-        api, entry((RATE, 7.0), user=None), version=version
+        api, entry((RATE, 7.0), user_name=None), version=version
     ) == [(E.none, None)]
     assert quotas_by_name(api) == {"u": {RATE: 5.0}, None: {RATE: 7.0}}
     offset = api.broker.image.offset

@@ -56,8 +56,8 @@ def topic(name: str, *partition_indexes: int) -> SimpleNamespace:
 
 
 def test_a_topic_is_found_as_it_was_named() -> None:
-    by_id = NamedTopic(name="", topic_id=topic_id("orders"), is_by_id=True)
-    topic = find_topic(IMAGE, by_id)
+    topic_by_id = NamedTopic(name="", topic_id=topic_id("orders"), is_by_id=True)
+    topic = find_topic(IMAGE, topic_by_id)
     assert isinstance(topic, TopicImage)
     assert topic.name == "orders"
     for unknown_id in (uuid.UUID(int=1), None):
@@ -113,8 +113,8 @@ def test_a_topic_that_is_named_twice_is_answered_twice_where_all_of_it_exists() 
 
 def test_what_the_coordinator_refuses_it_refuses_for_what_exists() -> None:
     positions_request = split(IMAGE, [topic("orders", 0, 5, 1)])
-    refusal = Rejection(error=E.unknown_member_id, reason="nobody")
-    assert positions_request.results(errors_of(refusal)) == [
+    rejection = Rejection(error=E.unknown_member_id, reason="nobody")
+    assert positions_request.results(errors_of(rejection)) == [
         (
             named_topic(topic("orders")),
             [(5, UNKNOWN), (0, E.unknown_member_id), (1, E.unknown_member_id)],
@@ -439,13 +439,13 @@ async def test_a_second_sync_of_a_member_lets_the_first_one_wait_for_ever(
     await groups.wait_for_state("PreparingRebalance")
     await groups.join(leader.id)
     member = ClassicMember(id=(await join_task).member_id, generation=2)
-    waits = groups.later(groups.sync(member))
+    waits_task = groups.later(groups.sync(member))
     await asyncio.sleep(0)
-    second_sync = groups.later(groups.sync(member))
+    second_sync_task = groups.later(groups.sync(member))
     await asyncio.sleep(0)
     await groups.sync(ClassicMember(id=leader.id, generation=2), {member.id: b"yours"})
-    assert (await second_sync).assignment == b"yours"
-    assert (await waits).name == "NEVER"
+    assert (await second_sync_task).assignment == b"yours"
+    assert (await waits_task).name == "NEVER"
 
 
 # ``join_group``: JoinGroup v0 to v9: a request that is never answered; the casebook has the
@@ -458,9 +458,9 @@ async def test_a_second_join_of_a_member_lets_the_first_one_wait_for_ever(
     member = await groups.stable()
     # Pending: the rebalance can't complete without this member.
     pending_member = await groups.join(version=4)
-    waits = groups.later(groups.join(member.id))
+    waits_task = groups.later(groups.join(member.id))
     await groups.wait_for_state("PreparingRebalance")
-    second_join = groups.later(groups.join(member.id))
+    second_join_task = groups.later(groups.join(member.id))
     await asyncio.wait_for(groups.join(pending_member.member_id), timeout=SLOW_S)
-    assert (await second_join).generation_id == 2
-    assert (await waits).name == "NEVER"
+    assert (await second_join_task).generation_id == 2
+    assert (await waits_task).name == "NEVER"

@@ -173,9 +173,9 @@ async def test_a_group_is_listed_described_and_deleted() -> None:
         living_group = group.api.broker.groups.find(GROUP)
         assert isinstance(living_group, StreamsGroup)
         topology, living_group.topology = living_group.topology, None
-        memory, living_group.memory = living_group.memory, UnrecordedState()
+        unrecorded_state, living_group.memory = living_group.memory, UnrecordedState()
         assert (await describe(group))[0].topology is None, "a log may lack it"
-        living_group.topology, living_group.memory = topology, memory
+        living_group.topology, living_group.memory = topology, unrecorded_state
         (older_answer,) = await describe(group, version=0, include_authorized_operations=True)
         assert older_answer.authorized_operations > 0
         listing = await group.api.ask("ListGroups", 5, states_filter=(), types_filter=("Streams",))

@@ -35,13 +35,13 @@ ALL_OF_TOPICS: dict[str, Any] = {
 
 
 async def test_each_filter_is_answered_with_what_it_removed(api: Api) -> None:
-    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
-    boss.grant(
+    boss_api = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    boss_api.grant(
         acl(ResourceType.TOPIC, "orders", AclOperation.READ),
         acl(ResourceType.GROUP, "g", AclOperation.READ),
     )
     bad_filter = {**ALL_OF_TOPICS, "resource_type_filter": 99}
-    answer = await boss.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, bad_filter, ALL_OF_TOPICS])
+    answer = await boss_api.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, bad_filter, ALL_OF_TOPICS])
     assert [filter_result.error_code for filter_result in answer.filter_results] == [
         ErrorCode.none,
         ErrorCode.invalid_request,
@@ -52,7 +52,7 @@ async def test_each_filter_is_answered_with_what_it_removed(api: Api) -> None:
         for filter_result in answer.filter_results
     ]
     assert removed == [["orders"], [], ["orders"]]
-    assert [rule.name for rule in api.broker.image.acls.all_bindings()] == ["g"]
+    assert [acl_binding.name for acl_binding in api.broker.image.acls.all_bindings()] == ["g"]
 
 
 @pytest.mark.slow
@@ -61,15 +61,15 @@ async def test_a_request_that_matches_too_much_removes_nothing(
     api: Api, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     monkeypatch.setattr(delete_acls, bound, 2)
-    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
-    boss.grant(
+    boss_api = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    boss_api.grant(
         acl(ResourceType.TOPIC, "orders", AclOperation.READ),
         acl(ResourceType.TOPIC, "orders", AclOperation.WRITE),
     )
     bad_filter = {**ALL_OF_TOPICS, "resource_type_filter": 99}
     of_groups = {**ALL_OF_TOPICS, "resource_type_filter": 3}
     # As a real 4.3.1 has it: where as many go as may go, one of these must not be matched again.
-    answer = await boss.ask(
+    answer = await boss_api.ask(
         "DeleteAcls", 3, filters=[bad_filter, ALL_OF_TOPICS, of_groups, ALL_OF_TOPICS]
     )
     assert {
@@ -78,7 +78,7 @@ async def test_a_request_that_matches_too_much_removes_nothing(
     } == {(ErrorCode.invalid_request, TOO_MANY.reason, 0)}
     assert len(answer.filter_results) == 4
     assert api.broker.image.acls.count == 2
-    answer = await boss.ask("DeleteAcls", 3, filters=[bad_filter, ALL_OF_TOPICS, of_groups])
+    answer = await boss_api.ask("DeleteAcls", 3, filters=[bad_filter, ALL_OF_TOPICS, of_groups])
     assert [len(filter_result.matching_acls) for filter_result in answer.filter_results] == [
         0,
         2,
@@ -88,19 +88,19 @@ async def test_a_request_that_matches_too_much_removes_nothing(
 
 
 async def test_what_was_granted_between_the_slices_is_removed_as_well(api: Api) -> None:
-    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
-    boss.grant(acl(ResourceType.TOPIC, "orders", AclOperation.READ))
+    boss_api = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    boss_api.grant(acl(ResourceType.TOPIC, "orders", AclOperation.READ))
     other_filters = [
         {**ALL_OF_TOPICS, "resource_name_filter": f"t-{topic_number}"}
         for topic_number in range(5_000)
     ]
-    asking = asyncio.get_running_loop().create_task(
-        boss.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, *other_filters])
+    asking_task = asyncio.get_running_loop().create_task(
+        boss_api.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, *other_filters])
     )
     await asyncio.sleep(0)
-    assert not asking.done()
-    boss.grant(acl(ResourceType.TOPIC, "payments", AclOperation.READ))
-    filter_result = (await asking).filter_results[0]
+    assert not asking_task.done()
+    boss_api.grant(acl(ResourceType.TOPIC, "payments", AclOperation.READ))
+    filter_result = (await asking_task).filter_results[0]
     assert sorted(matching_acl.resource_name for matching_acl in filter_result.matching_acls) == [
         "orders",
         "payments",
@@ -130,9 +130,9 @@ RULE: dict[str, Any] = {
 
 
 async def test_good_ones_are_added_and_bad_ones_refused(api: Api) -> None:
-    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    boss_api = GuardedApi(api, super_users=frozenset({"User:alice"}))
     bad_acl = {**RULE, "resource_type": 4}
-    answer = await boss.ask("CreateAcls", 3, creations=[RULE, bad_acl, RULE])
+    answer = await boss_api.ask("CreateAcls", 3, creations=[RULE, bad_acl, RULE])
     assert [result.error_code for result in answer.results] == [
         ErrorCode.none,
         ErrorCode.invalid_request,
@@ -140,29 +140,29 @@ async def test_good_ones_are_added_and_bad_ones_refused(api: Api) -> None:
     ]
     offset = api.broker.image.offset
     assert api.broker.image.acls.count == 1
-    await boss.ask("CreateAcls", 3, creations=[RULE])
+    await boss_api.ask("CreateAcls", 3, creations=[RULE])
     assert api.broker.image.offset == offset  # it was there already
 
 
 async def test_what_only_a_filter_may_be_fails_the_whole_request(api: Api) -> None:
-    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
-    answer = await boss.ask("CreateAcls", 3, creations=[RULE, {**RULE, "operation": 1}])
+    boss_api = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    answer = await boss_api.ask("CreateAcls", 3, creations=[RULE, {**RULE, "operation": 1}])
     assert {result.error_code for result in answer.results} == {ErrorCode.unknown_server_error}
     assert not api.broker.image.acls.count
 
 
 @pytest.mark.slow
 async def test_more_new_ones_than_a_request_may_make_are_all_refused(api: Api) -> None:
-    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    boss_api = GuardedApi(api, super_users=frozenset({"User:alice"}))
     many_acls = [
         {**RULE, "resource_name": f"t-{record_number}"} for record_number in range(RECORDS_MAX + 1)
     ]
     bad_acl = {**RULE, "resource_type": 4}
-    answer = await boss.ask("CreateAcls", 3, creations=[bad_acl, *many_acls])
+    answer = await boss_api.ask("CreateAcls", 3, creations=[bad_acl, *many_acls])
     assert answer.results[0].error_code is ErrorCode.invalid_request
     assert {result.error_code for result in answer.results[1:]} == {ErrorCode.policy_violation}
     assert not list(api.broker.image.acls.all_bindings())
-    answer = await boss.ask("CreateAcls", 3, creations=[*many_acls[1:], many_acls[1]])
+    answer = await boss_api.ask("CreateAcls", 3, creations=[*many_acls[1:], many_acls[1]])
     assert {result.error_code for result in answer.results} == {ErrorCode.none}
     assert api.broker.image.acls.count == RECORDS_MAX
 
@@ -179,13 +179,13 @@ EVERYTHING = {**ALL_OF_TOPICS, "resource_type_filter": 1}
 
 
 async def test_matching_acls_are_answered_by_resource(api: Api) -> None:
-    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
-    boss.grant(
+    boss_api = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    boss_api.grant(
         acl(ResourceType.TOPIC, "orders", AclOperation.READ),
         acl(ResourceType.TOPIC, "orders", AclOperation.WRITE),
         acl(ResourceType.GROUP, "g", AclOperation.READ, pattern=PatternType.PREFIXED),
     )
-    answer = await boss.ask("DescribeAcls", 3, **EVERYTHING)
+    answer = await boss_api.ask("DescribeAcls", 3, **EVERYTHING)
     assert answer.error_code is ErrorCode.none
     acls_by_resource = {
         (resource.resource_type, resource.resource_name, resource.pattern_type): resource.acls
@@ -203,14 +203,14 @@ async def test_matching_acls_are_answered_by_resource(api: Api) -> None:
         3,
     )
     matching = {**EVERYTHING, "resource_name_filter": "group", "pattern_type_filter": 2}
-    answer = await boss.ask("DescribeAcls", 3, **matching)
+    answer = await boss_api.ask("DescribeAcls", 3, **matching)
     assert [resource.resource_name for resource in answer.resources] == ["g"]
 
 
 async def test_an_unknown_kind_finds_nothing(api: Api) -> None:
-    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
-    boss.grant(acl(ResourceType.TOPIC, "orders", AclOperation.READ))
-    answer = await boss.ask("DescribeAcls", 3, **{**EVERYTHING, "operation": 99})
+    boss_api = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    boss_api.grant(acl(ResourceType.TOPIC, "orders", AclOperation.READ))
+    answer = await boss_api.ask("DescribeAcls", 3, **{**EVERYTHING, "operation": 99})
     assert (answer.error_code, answer.resources) == (ErrorCode.none, ())
 
 

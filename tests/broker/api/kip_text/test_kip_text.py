@@ -115,8 +115,8 @@ async def test_old_versions_and_plain_records_go_the_shipped_way(api: Api) -> No
     answer = read_back(request, await handler.handle(request))
     (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
     assert result.partition_error_code is E.none
-    empty = through(api, "AddPartitionsToTxn", 4, transactions=[])
-    assert await handler.handle(empty) is NoResponse.NEVER
+    empty_request = through(api, "AddPartitionsToTxn", 4, transactions=[])
+    assert await handler.handle(empty_request) is NoResponse.NEVER
 
 
 MARKERS: dict[str, Any] = {
@@ -155,10 +155,10 @@ async def test_markers_of_both_layouts_are_refused_and_logged(
     }
     assert error_by_partition == dict.fromkeys(range(3), E.cluster_authorization_failed)
     subject = KIP_TEXT.handlers[request.api_key].subject(request)
-    everyone = (subject, *subject.other_subjects)
-    assert {partition for reply in everyone for partition in reply.partitions} == {
-        TopicPartition("orders", partition_index) for partition_index in range(3)
-    }
+    all_subjects = (subject, *subject.other_subjects)
+    assert {
+        partition for reply_subject in all_subjects for partition in reply_subject.partitions
+    } == {TopicPartition("orders", partition_index) for partition_index in range(3)}
 
 
 async def test_unknown_ids_are_described_as_such(api: Api) -> None:
@@ -177,7 +177,7 @@ async def test_unknown_ids_are_described_as_such(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "failure", "produce", "offsets", "verification"),
+    ("error", "failure_error", "produce", "offsets", "verification"),
     [
         (E.none, E.none, E.none, E.none, E.none),
         (E.unknown_server_error, *[E.transaction_abortable] * 3, E.unknown_server_error),
@@ -218,12 +218,12 @@ async def test_unknown_ids_are_described_as_such(api: Api) -> None:
 )
 def test_each_error_at_each_place(
     error: ErrorCode,
-    failure: ErrorCode,
+    failure_error: ErrorCode,
     produce: ErrorCode,
     offsets: ErrorCode,
     verification: ErrorCode,
 ) -> None:
-    assert server_failure(error) is failure
+    assert server_failure(error) is failure_error
     assert produce_error(error) is produce
     assert txn_offset_commit_error(error) is offsets
     passes_through = offsets is E.coordinator_not_available

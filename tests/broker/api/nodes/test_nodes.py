@@ -99,9 +99,9 @@ async def test_a_connection_tells_its_software_and_is_forgotten_when_it_ends(
     metadata = sim.metadata
     match = {"match": "client_software_name=lib", "metrics": "yes"}
     metadata.publish(metadata.image.with_client_metrics("one", match))
-    address = metadata.image.brokers[BrokerId(1)]
+    broker_image = metadata.image.brokers[BrokerId(1)]
     for software, expected in ((SOFTWARE, ("yes",)), ({}, ())):
-        wire = await WireClient.open(address.host, address.port)
+        wire = await WireClient.open(broker_image.host, broker_image.port)
         if software:
             await ask_over_wire(wire, API_VERSIONS, 3, **software)
         answer = await ask_over_wire(wire, KEY, 0, client_instance_id=uuid.UUID(int=77))
@@ -114,8 +114,8 @@ async def test_a_connection_tells_its_software_and_is_forgotten_when_it_ends(
 async def test_without_anybody_who_takes_metrics_the_apis_are_unknown(
     cluster: VirtualCluster,
 ) -> None:
-    address = cluster.sim.metadata.image.brokers[BrokerId(1)]
-    wire = await WireClient.open(address.host, address.port)
+    broker_image = cluster.sim.metadata.image.brokers[BrokerId(1)]
+    wire = await WireClient.open(broker_image.host, broker_image.port)
     assert KEY not in SHIPPED.advertised
     wire.send(wire.frame(KEY, 0, message_from(codec.request_class(KEY, 0), {})))
     assert await wire.is_closed_by_broker()
@@ -147,10 +147,10 @@ async def test_up_to_v3_one_key_is_answered_at_the_top(api_of_three: Api, versio
     api = api_of_three
     await api.producer("id")
     answer = await api.ask("FindCoordinator", version, key_type=1, **keys("id"))
-    node = api.broker.transaction_coordinator_of("id")  # type: ignore[arg-type]
-    assert node is not None
+    node_id = api.broker.transaction_coordinator_of("id")  # type: ignore[arg-type]
+    assert node_id is not None
     assert (answer.error_code, answer.error_message) == (ErrorCode.none, "NONE")
-    assert (answer.node_id, answer.port) == (node, api.broker.image.brokers[node].port)
+    assert (answer.node_id, answer.port) == (node_id, api.broker.image.brokers[node_id].port)
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -168,15 +168,18 @@ async def test_refusals_and_the_subject(api: Api) -> None:
         "FindCoordinator", 4, error, key_type=1, coordinator_keys=["a", "b"]
     )
     assert [coordinator.error_code for coordinator in refusal_answer.coordinators] == [error, error]
-    subject = api.subject
-    assert subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a"]).transactional_id == "a"
-    joint_subject = subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a", "b"])
+    make_subject = api.subject
+    assert (
+        make_subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a"]).transactional_id
+        == "a"
+    )
+    joint_subject = make_subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a", "b"])
     assert [other_subject.transactional_id for other_subject in joint_subject.other_subjects] == [
         "b"
     ]
-    assert subject("FindCoordinator", 4, key_type=1).transactional_id is None
-    assert subject("FindCoordinator", 1, key_type=1, key="b").transactional_id == "b"
-    assert subject("FindCoordinator", 0, key="g").transactional_id is None
+    assert make_subject("FindCoordinator", 4, key_type=1).transactional_id is None
+    assert make_subject("FindCoordinator", 1, key_type=1, key="b").transactional_id == "b"
+    assert make_subject("FindCoordinator", 0, key="g").transactional_id is None
 
 
 @pytest.mark.usefixtures("all_levels")

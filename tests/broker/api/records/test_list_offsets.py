@@ -18,7 +18,7 @@ def values(
     *,
     name: str = "orders",
     partition: int = 0,
-    isolation: int = 0,
+    isolation_level: int = 0,
     replica: int = -1,
     epoch: int = -1,
 ) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def values(
     }
     return {
         "replica_id": replica,
-        "isolation_level": isolation,
+        "isolation_level": isolation_level,
         "timeout": 1_000,
         "topics": [{"name": name, "partitions": [partition_request]}],
     }
@@ -43,8 +43,10 @@ def offset_answer(answer: Any) -> tuple[ErrorCode, int, int]:
 @pytest.fixture
 async def api_with_records(api: Api) -> Api:
     """Three records in orders-0, stamped 10, 30 and 20 ms after the first moment."""
-    for stamp in (10, 30, 20):
-        await api.ask("Produce", 8, **produce("orders", batch(timestamp_ms=STAMP_MS + stamp)))
+    for timestamp_ms in (10, 30, 20):
+        await api.ask(
+            "Produce", 8, **produce("orders", batch(timestamp_ms=STAMP_MS + timestamp_ms))
+        )
     return api
 
 
@@ -85,13 +87,13 @@ async def test_refusal_and_subject(api_with_records: Api) -> None:
     assert [str(partition) for partition in subject.partitions] == ["orders-0"]
 
 
-@pytest.mark.parametrize("isolation", [2, -1, 127])
+@pytest.mark.parametrize("isolation_level", [2, -1, 127])
 @pytest.mark.parametrize("name", ["orders", "nope"])
 async def test_an_unknown_isolation_level_is_an_unknown_error_as_on_a_real_broker(
-    api_with_records: Api, isolation: int, name: str
+    api_with_records: Api, isolation_level: int, name: str
 ) -> None:
     answer = await api_with_records.ask(
-        "ListOffsets", 11, **values(-1, name=name, isolation=isolation)
+        "ListOffsets", 11, **values(-1, name=name, isolation_level=isolation_level)
     )
     assert offset_answer(answer) == (ErrorCode.unknown_server_error, -1, -1)
 
@@ -115,8 +117,10 @@ async def test_a_partition_that_is_named_twice_is_refused(
 @pytest.mark.parametrize("version", [1, 6, 8])
 async def test_before_3_9_an_unknown_special_timestamp_is_before_all_records(version: int) -> None:
     async with handlers(rules={"special_times_need_their_version": False}) as api:
-        for stamp in (10, 30, 20):
-            await api.ask("Produce", 8, **produce("orders", batch(timestamp_ms=STAMP_MS + stamp)))
+        for timestamp_ms in (10, 30, 20):
+            await api.ask(
+                "Produce", 8, **produce("orders", batch(timestamp_ms=STAMP_MS + timestamp_ms))
+            )
         found_offsets = {
             timestamp: offset_answer(await api.ask("ListOffsets", version, **values(timestamp)))
             for timestamp in (-3, -4, -5, -6, -7)

@@ -171,8 +171,8 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
     environment = api_with_records.broker.environment
     request.pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
     subject = HANDLERS[request.api_key].subject(request)
-    handled = HANDLERS[request.api_key].handle(request)
-    reading = asyncio.ensure_future(handled)  # noqa: TID251 - a client's
+    handled_coroutine = HANDLERS[request.api_key].handle(request)
+    reading_task = asyncio.ensure_future(handled_coroutine)  # noqa: TID251 - a client's
     await asyncio.sleep(0)
     assert request.message.topics == ()
     assert HANDLERS[request.api_key].subject(request) == subject
@@ -183,7 +183,7 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
         partitions = refusal_answer.responses[0].partitions
         assert [part.partition_index for part in partitions] == [0, 1]
     await api_with_records.ask("Produce", 8, **produce("orders", batch(b"c")))
-    answer = read_back(request, await reading)
+    answer = read_back(request, await reading_task)
     assert offsets(answer.responses[0].partitions[0].records) == [4]
 
 

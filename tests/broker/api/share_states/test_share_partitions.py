@@ -87,8 +87,8 @@ def batch(
 
 def coordinator_records(api: Api, partition: int = 0) -> list[Any]:
     """The records about a share partition in its coordinator's log."""
-    home = partition_for(key(api, partition).coordinator_key, 50)
-    log = api.broker.replicas.led[TopicPartition(SHARE_STATE_TOPIC, home)]
+    home_partition = partition_for(key(api, partition).coordinator_key, 50)
+    log = api.broker.replicas.led[TopicPartition(SHARE_STATE_TOPIC, home_partition)]
     return [
         decode_record(record.key or b"", record.value)
         for chunk in log.batches()
@@ -104,7 +104,7 @@ def test_brokers_ask_each_other_by_the_same_keys() -> None:
         delete_share_group_state,
         read_share_group_state_summary,
     )
-    assert tuple(handler.API_KEY for handler in handlers) == SHARE_STATE
+    assert tuple(handler_module.API_KEY for handler_module in handlers) == SHARE_STATE
 
 
 async def test_a_state_is_initialised_written_read_summed_up_and_deleted(api: Api) -> None:
@@ -223,8 +223,8 @@ async def test_a_request_about_nothing_is_answered_with_nothing(api: Api, operat
 
 async def test_a_coordinator_elsewhere_sends_the_request_away(api_of_three: Api) -> None:
     await await_coordinator(api_of_three)
-    home = partition_for(key(api_of_three).coordinator_key, 50)
-    leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home].leader
+    home_partition = partition_for(key(api_of_three).coordinator_key, 50)
+    leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home_partition].leader
     other_broker_api = api_of_three.on_broker(leader % 3 + 1)
     read = await ask_about_one(other_broker_api, "Read", leader_epoch=0)
     assert read.error_code is E.not_coordinator
@@ -239,9 +239,9 @@ async def test_a_coordinator_elsewhere_sends_the_request_away(api_of_three: Api)
 async def test_the_state_moves_with_the_leader(api_of_three: Api) -> None:
     await await_coordinator(api_of_three)
     cluster = api_of_three.cluster
-    home = partition_for(key(api_of_three).coordinator_key, 50)
-    topic_partition = TopicPartition(SHARE_STATE_TOPIC, home)
-    leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home].leader
+    home_partition = partition_for(key(api_of_three).coordinator_key, 50)
+    topic_partition = TopicPartition(SHARE_STATE_TOPIC, home_partition)
+    leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home_partition].leader
     result = await ask_about_one(
         api_of_three.on_broker(leader), "Initialize", state_epoch=4, start_offset=9
     )

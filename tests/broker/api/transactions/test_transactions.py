@@ -24,14 +24,19 @@ NONE, STALE, FENCED, FAILED, UNKNOWN = (
 
 
 def marker(
-    pid: int, epoch: int, *partitions: int, coordinator: int = 0, tv: int = 0, name: str = "orders"
+    producer_id: int,
+    epoch: int,
+    *partitions: int,
+    coordinator: int = 0,
+    transaction_version: int = 0,
+    name: str = "orders",
 ) -> dict[str, Any]:
     return {
-        "producer_id": pid,
+        "producer_id": producer_id,
         "producer_epoch": epoch,
         "transaction_result": True,
         "coordinator_epoch": coordinator,
-        "transaction_version": tv,
+        "transaction_version": transaction_version,
         "topics": [{"name": name, "partition_indexes": partitions}],
     }
 
@@ -149,12 +154,16 @@ async def test_refusals_and_the_subject(api: Api) -> None:
 
 
 def values_of_init_producer_id(
-    transactional_id: str | None, *, timeout_ms: int = 60_000, pid: int = -1, epoch: int = -1
+    transactional_id: str | None,
+    *,
+    timeout_ms: int = 60_000,
+    producer_id: int = -1,
+    epoch: int = -1,
 ) -> dict[str, object]:
     return {
         "transactional_id": transactional_id,
         "transaction_timeout": timeout_ms,
-        "producer_id": pid,
+        "producer_id": producer_id,
         "producer_epoch": epoch,
     }
 
@@ -173,7 +182,9 @@ async def test_init_producer_id_refusals_and_the_subject(api: Api) -> None:
     )
     old_answer = api.refuse("InitProducerId", 3, fenced_error, **values_of_init_producer_id("id"))
     assert old_answer.error_code is ErrorCode.invalid_producer_epoch
-    subject = api.subject("InitProducerId", 4, **values_of_init_producer_id("id", pid=7, epoch=0))
+    subject = api.subject(
+        "InitProducerId", 4, **values_of_init_producer_id("id", producer_id=7, epoch=0)
+    )
     assert (subject.transactional_id, subject.producer_id) == ("id", 7)
     assert api.subject("InitProducerId", 0, **values_of_init_producer_id("id")).producer_id is None
 

@@ -43,9 +43,9 @@ def test_a_rule_is_armed_as_the_options_say(txnsim: Ask) -> None:
         "partition": 1, "committed": False, "nth": 2, "limit": 3, "probability": 0.5,
         "action": {"do": "delay", "delay_ms": 2_000},
     }  # fmt: skip
-    listing = txnsim("faults", "list").out
-    assert "r1" in listing
-    assert "delay 2000" in listing
+    listing_text = txnsim("faults", "list").out
+    assert "r1" in listing_text
+    assert "delay 2000" in listing_text
     assert txnsim("faults", "disarm", "r1").out == "r1 is taken back; it has struck 0\n"
 
 

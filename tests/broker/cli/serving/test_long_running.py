@@ -30,8 +30,8 @@ async def test_a_standard_input_that_can_t_be_waited_for_is_at_its_end(
 ) -> None:
     with Path(os.devnull).open() as null_input:  # noqa: ASYNC230 - it never blocks
         monkeypatch.setattr(sys, "stdin", null_input)
-        stop = LongRunning.stop_of(argparse.Namespace(until_eof=True))
-        await asyncio.wait_for(stop.wait(), SLOW_S)
+        stop_event = LongRunning.stop_of(argparse.Namespace(until_eof=True))
+        await asyncio.wait_for(stop_event.wait(), SLOW_S)
 
 
 async def test_ctrl_c_is_left_to_the_process_that_holds_the_other_end_of_standard_input(
@@ -40,10 +40,10 @@ async def test_ctrl_c_is_left_to_the_process_that_holds_the_other_end_of_standar
     read, write = os.pipe()
     with os.fdopen(read) as standard_input:
         monkeypatch.setattr(sys, "stdin", standard_input)
-        stop = LongRunning.stop_of(argparse.Namespace(until_eof=True))
+        stop_event = LongRunning.stop_of(argparse.Namespace(until_eof=True))
         os.kill(os.getpid(), signal.SIGINT)
         for _ in range(10):
             await asyncio.sleep(0)
-        assert not stop.is_set()
+        assert not stop_event.is_set()
         os.close(write)
-        await asyncio.wait_for(stop.wait(), SLOW_S)
+        await asyncio.wait_for(stop_event.wait(), SLOW_S)

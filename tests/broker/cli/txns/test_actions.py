@@ -84,23 +84,23 @@ class Broker:
         self.address = address
         self._folder = folder
 
-    def properties(self, user: str) -> Path:
+    def properties(self, user_name: str) -> Path:
         """Write a file with a user's client properties; return its path."""
-        file = self._folder / f"{user}.properties"
+        file = self._folder / f"{user_name}.properties"
         file.write_text(
             "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
             "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
-            f'username="{user}" password="{user}-secret";\n'
+            f'username="{user_name}" password="{user_name}-secret";\n'
         )
         return file
 
-    def txns(self, user: str, *arguments: str) -> int:
+    def txns(self, user_name: str, *arguments: str) -> int:
         """Run a subcommand of ``txnsim txns`` as a user; return its exit status."""
         options = (
             "--bootstrap-server",
             self.address,
             "--command-config",
-            str(self.properties(user)),
+            str(self.properties(user_name)),
         )
         return main(["txns", *options, *arguments])
 
@@ -113,9 +113,9 @@ async def prepare(bootstrap: str) -> None:
             await living_producer.init_transactions()
         # Its id goes on, so that only the coordinator's log may tell what was decided.
         await make_hanging(Admin(cluster), TopicPartition("moved", 0), "moving")
-        async with await begin_transaction(cluster, "moving") as moving_transaction:
-            await moving_transaction.send("quiet", 0, b"x")
-            await moving_transaction.commit()
+        async with await begin_transaction(cluster, "moving") as moving_producer:
+            await moving_producer.send("quiet", 0, b"x")
+            await moving_producer.commit()
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("user", "arguments", "right"),
+    ("user_name", "arguments", "right"),
     [
         (
             "nobody",
@@ -159,14 +159,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def test_the_right_that_is_missing_is_named(
     broker: Broker,
     capsys: pytest.CaptureFixture[str],
-    user: str,
+    user_name: str,
     arguments: tuple[str, ...],
     right: str,
 ) -> None:
-    assert broker.txns(user, *arguments) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.splitlines()[-1].endswith(f" The user lacks a right: {right}.")
+    assert broker.txns(user_name, *arguments) == 1
+    output, error_output = capsys.readouterr()
+    assert output == ""
+    assert error_output.splitlines()[-1].endswith(f" The user lacks a right: {right}.")
 
 
 @pytest.mark.slow
@@ -174,9 +174,11 @@ def test_what_may_not_be_seen_is_left_out_of_a_list(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ids_by_user = {}
-    for user in ("seer", "nobody"):
-        assert broker.txns(user, "list", "--json") == 0
-        ids_by_user[user] = {row["transactional_id"] for row in json.loads(capsys.readouterr().out)}
+    for user_name in ("seer", "nobody"):
+        assert broker.txns(user_name, "list", "--json") == 0
+        ids_by_user[user_name] = {
+            row["transactional_id"] for row in json.loads(capsys.readouterr().out)
+        }
     assert ids_by_user == {"seer": {"ghost", "living", "moving"}, "nobody": set()}
 
 
@@ -188,9 +190,9 @@ def test_who_may_look_and_not_abort_finds_what_hangs_and_is_told_at_the_repair(
     assert "orders" in capsys.readouterr().out
     audit = ("--audit-file", str(tmp_path / "audit.jsonl"))
     assert broker.txns("seer", "repair", "--yes", *audit) == HANGS
-    out, err = capsys.readouterr()
-    assert "refused" in out
-    assert f"The user lacks a right: {ALTER}." in err.splitlines()
+    output, error_output = capsys.readouterr()
+    assert "refused" in output
+    assert f"The user lacks a right: {ALTER}." in error_output.splitlines()
 
 
 @pytest.mark.slow
@@ -233,9 +235,11 @@ def test_the_right_that_would_settle_the_decision_is_named_where_a_guess_is_aske
     assert "add abort, which discards its records, or commit: " in advice
     assert advice.endswith(" --guess")
     assert broker.txns("guesser", "repair", "--topic", "moved", "--partition", "0") == HANGS
-    out, err = capsys.readouterr()
-    assert "needs a guess" in out
-    assert f"Before a guess: the coordinator's log may tell: {settles}." in err.splitlines()
+    output, error_output = capsys.readouterr()
+    assert "needs a guess" in output
+    assert (
+        f"Before a guess: the coordinator's log may tell: {settles}." in error_output.splitlines()
+    )
 
 
 @pytest.mark.slow
@@ -254,9 +258,9 @@ def test_an_error_that_is_about_no_right_has_nothing_missing() -> None:
 
 
 def test_every_subcommand_that_can_be_refused_has_its_rights() -> None:
-    page = (ROOT / "docs/security.md").read_text("utf-8")
+    page_text = (ROOT / "docs/security.md").read_text("utf-8")
     for command in RIGHTS:
-        assert f"`{command}`" in page
+        assert f"`{command}`" in page_text
 
 
 # What ``txnsim txns`` has beyond Kafka's tool, against a simulator in a process of its own.
@@ -291,7 +295,7 @@ def run(server: TxnsimServer, *args: str) -> int:
 def test_a_hanging_transaction_from_alert_to_repair(
     server: TxnsimServer, capsys: Captured, tmp_path: Path
 ) -> None:
-    audit = tmp_path / "audit.jsonl"
+    audit_file = tmp_path / "audit.jsonl"
     assert run(server, "find-hanging", "--all") == 0
     assert capsys.readouterr().err.endswith("; hanging: 0.\n")
     assert run(server, "why", "orders", "0") == 0
@@ -299,9 +303,9 @@ def test_a_hanging_transaction_from_alert_to_repair(
     hang(server, "orders")
 
     assert run(server, "find-hanging", "--all") == HANGS
-    out, err = capsys.readouterr()
-    assert "hanging: 1." in err
-    header, row, reason, decision_line, command = out.splitlines()
+    output, error_output = capsys.readouterr()
+    assert "hanging: 1." in error_output
+    header, row, reason, decision_line, command = output.splitlines()
     assert header.startswith("Topic ")
     assert row.startswith("orders")
     assert reason.startswith("orders-0 at offset 0: transactional id ghost is Empty without this")
@@ -320,25 +324,25 @@ def test_a_hanging_transaction_from_alert_to_repair(
     assert "repair --topic orders --partition 0 --yes" in capsys.readouterr().out
 
     # Without --yes nothing is changed, and nothing written.
-    assert run(server, "repair", "--guess", "commit", "--audit-file", str(audit)) == HANGS
-    out, err = capsys.readouterr()
-    assert "would be repaired" in out
-    assert "orders-0: the guess does not count, as it was aborted." in err
-    assert "with --yes" in err
-    assert not audit.exists()
+    assert run(server, "repair", "--guess", "commit", "--audit-file", str(audit_file)) == HANGS
+    output, error_output = capsys.readouterr()
+    assert "would be repaired" in output
+    assert "orders-0: the guess does not count, as it was aborted." in error_output
+    assert "with --yes" in error_output
+    assert not audit_file.exists()
 
-    assert run(server, "repair", "--yes", "--audit-file", str(audit)) == 0
-    out, err = capsys.readouterr()
-    assert "repaired" in out
-    assert "0 -> 2" in out
-    assert str(audit) in err
-    attempt, outcome = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert run(server, "repair", "--yes", "--audit-file", str(audit_file)) == 0
+    output, error_output = capsys.readouterr()
+    assert "repaired" in output
+    assert "0 -> 2" in output
+    assert str(audit_file) in error_output
+    attempt, outcome = [json.loads(line) for line in audit_file.read_text().splitlines()]
     assert attempt["attempt"]["verdict"] == "hanging"
     assert outcome["repair"]["outcome"] == "repaired"
     assert attempt["cluster_id"] == outcome["cluster_id"]
     assert run(server, "find-hanging", "--all") == 0
-    assert run(server, "repair", "--yes", "--audit-file", str(audit), "--json") == 0
-    assert len(audit.read_text().splitlines()) == 2
+    assert run(server, "repair", "--yes", "--audit-file", str(audit_file), "--json") == 0
+    assert len(audit_file.read_text().splitlines()) == 2
 
 
 @pytest.mark.slow
@@ -396,10 +400,12 @@ def test_what_was_committed_is_not_discarded_in_silence(
             if is_forced:
                 await command.execute(admin, now_ms=0)
                 return await values(cluster, SOLO.topic, partitions=1)
-            with pytest.raises(ClientError, match="To abort it: --force") as refusal:
+            with pytest.raises(ClientError, match="To abort it: --force") as error_info:
                 await command.execute(admin, now_ms=0)
-            assert "It was committed: its coordinator's log has PrepareCommit" in str(refusal.value)
-            assert "t repair --topic solo --partition 0 --yes" in str(refusal.value)
+            assert "It was committed: its coordinator's log has PrepareCommit" in str(
+                error_info.value
+            )
+            assert "t repair --topic solo --partition 0 --yes" in str(error_info.value)
             return []
 
     read = run_cluster(story)
@@ -423,11 +429,11 @@ def test_what_is_open_by_a_marker_that_is_late_keeps_its_commit(tmp_path: Path) 
     async def story(virtual_cluster: VirtualCluster) -> list[bytes | None]:
         async with (
             virtual_cluster.client() as cluster,
-            await begin_transaction(cluster, "shop") as shop,
+            await begin_transaction(cluster, "shop") as shop_producer,
         ):
-            await shop.send("orders", 0, b"paid")
+            await shop_producer.send("orders", 0, b"paid")
             virtual_cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
-            await shop.commit()
+            await shop_producer.commit()
             await until_state(cluster, "shop", "PrepareCommit")
             with pytest.raises(ClientError, match="Its coordinator writes COMMIT as soon as"):
                 await command.execute(Admin(cluster), now_ms=0)
@@ -449,11 +455,11 @@ def test_what_lives_is_aborted_as_by_kafkas_tool_with_a_word(
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with (
             virtual_cluster.client() as cluster,
-            await begin_transaction(cluster, "shop") as shop,
+            await begin_transaction(cluster, "shop") as shop_producer,
         ):
-            await shop.send("orders", 0, b"x")
+            await shop_producer.send("orders", 0, b"x")
             await command.execute(Admin(cluster), now_ms=0)
-            await shop.abort()
+            await shop_producer.abort()
 
     run_cluster(story)
     assert "It did not hang: transactional id shop is Ongoing" in capsys.readouterr().err
@@ -507,11 +513,11 @@ def test_a_second_command_waits_for_the_first(
             audit.write(who="second")
 
     with Audit(file, "abc") as audit:
-        second_command = threading.Thread(target=second)
-        second_command.start()
+        second_command_thread = threading.Thread(target=second)
+        second_command_thread.start()
         assert "waiting for its end" in warnings.get(timeout=60)
         audit.write(who="first")
-    second_command.join()
+    second_command_thread.join()
     assert [json.loads(line)["who"] for line in file.read_text().splitlines()] == [
         "first",
         "second",
@@ -528,11 +534,11 @@ def open_transaction(server: TxnsimServer, transactional_id: str) -> tuple[str, 
         async with Cluster(server.bootstrap) as cluster:
             producer = await begin_transaction(cluster, transactional_id)
             await producer.send("payments", 0, b"prepared")
-            identity = producer.session.identity
+            producer_identity = producer.session.identity
             return (
                 *("--transactional-id", transactional_id),
-                *("--producer-id", str(identity.producer_id)),
-                *("--producer-epoch", str(identity.producer_epoch)),
+                *("--producer-id", str(producer_identity.producer_id)),
+                *("--producer-epoch", str(producer_identity.producer_epoch)),
             )
 
     return asyncio.run(make())
@@ -544,29 +550,29 @@ def test_a_lingering_transaction_is_ended_as_its_checkpoint_says(
     server: TxnsimServer, capsys: Captured, tmp_path: Path, command: str, promise: str
 ) -> None:
     identity = open_transaction(server, f"sink-{command}")
-    audit = tmp_path / "audit.jsonl"
-    assert run(server, command, *identity, "--audit-file", str(audit)) == 0
-    out, err = capsys.readouterr()
-    assert "would be ended" in out
-    assert f"payments-0: readers {promise} what it wrote from offset " in out
-    assert err == "Nothing was changed. To do it: the same command with --yes.\n"
-    assert not audit.exists()
+    audit_file = tmp_path / "audit.jsonl"
+    assert run(server, command, *identity, "--audit-file", str(audit_file)) == 0
+    output, error_output = capsys.readouterr()
+    assert "would be ended" in output
+    assert f"payments-0: readers {promise} what it wrote from offset " in output
+    assert error_output == "Nothing was changed. To do it: the same command with --yes.\n"
+    assert not audit_file.exists()
 
-    assert run(server, command, *identity, "--yes", "--audit-file", str(audit), "--json") == 0
+    assert run(server, command, *identity, "--yes", "--audit-file", str(audit_file), "--json") == 0
     end_report = json.loads(capsys.readouterr().out)
     assert (end_report["end"]["outcome"], end_report["dry_run"]) == ("ended", False)
-    attempt, end = map(json.loads, audit.read_text().splitlines())
+    attempt, end = map(json.loads, audit_file.read_text().splitlines())
     assert attempt["attempt"]["outcome"] == "would be ended"
     assert end["end"] == end_report["end"]
     assert attempt["cluster_id"] == end["cluster_id"]
 
     # It is not done twice, and nothing else is.
-    assert run(server, command, *identity, "--yes", "--audit-file", str(audit)) == 0
+    assert run(server, command, *identity, "--yes", "--audit-file", str(audit_file)) == 0
     assert "was ended so before" in capsys.readouterr().out
     other_command = "abort" if command == "commit" else "commit"
-    assert run(server, other_command, *identity, "--yes", "--audit-file", str(audit)) == HANGS
+    assert run(server, other_command, *identity, "--yes", "--audit-file", str(audit_file)) == HANGS
     assert "it was decided otherwise" in capsys.readouterr().out
-    assert len(audit.read_text().splitlines()) == 2
+    assert len(audit_file.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize(

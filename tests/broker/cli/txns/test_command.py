@@ -182,10 +182,10 @@ def test_a_filter_that_the_broker_cannot_read_is_not_dropped(
     row = OPTIONS[name]
     broker.ranges[ClientApi.LIST_TRANSACTIONS] = (0, row.since - 1)
     assert run(broker, "list", row.option, "9") == 1
-    err = capsys.readouterr().err
-    assert row.refusal in err
-    assert f"version {row.since} or higher" in err
-    assert "too old" in err
+    error_output = capsys.readouterr().err
+    assert row.refusal in error_output
+    assert f"version {row.since} or higher" in error_output
+    assert "too old" in error_output
     assert broker.of(ClientApi.LIST_TRANSACTIONS) == []
 
 
@@ -201,10 +201,10 @@ def test_a_limit_of_ours_is_not_called_the_brokers(broker: FakeBroker, capsys: C
     highest = ClientApi.LIST_TRANSACTIONS.own_range.highest
     broker.ranges[ClientApi.LIST_TRANSACTIONS] = (highest + 1, highest + 2)
     assert run(broker, "list") == 1
-    err = capsys.readouterr().err
-    assert f"This client speaks LIST_TRANSACTIONS up to version {highest}" in err
-    assert "a limit of this txnsim, not of the broker" in err
-    assert "too old" not in err
+    error_output = capsys.readouterr().err
+    assert f"This client speaks LIST_TRANSACTIONS up to version {highest}" in error_output
+    assert "a limit of this txnsim, not of the broker" in error_output
+    assert "too old" not in error_output
 
 
 def test_describe(broker: FakeBroker, capsys: Captured) -> None:
@@ -242,11 +242,27 @@ def test_describe_without_a_start(broker: FakeBroker, capsys: Captured) -> None:
 def test_describe_producers(broker: FakeBroker, capsys: Captured) -> None:
     assert run(broker, "describe-producers", *T0) == 0
     row = capsys.readouterr().out.split("\n")[1]
-    assert [cell.strip() for cell in row.split("\t")] == ["7", "3", "-1", "2", "60000", "4", ""]
+    assert [cell_text.strip() for cell_text in row.split("\t")] == [
+        "7",
+        "3",
+        "-1",
+        "2",
+        "60000",
+        "4",
+        "",
+    ]
     broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = producers(start=-1, coordinator_epoch=5)
     assert run(broker, "describe-producers", *T0, "--broker-id", "1") == 0
     row = capsys.readouterr().out.split("\n")[1]
-    assert [cell.strip() for cell in row.split("\t")] == ["7", "3", "5", "2", "60000", "None", ""]
+    assert [cell_text.strip() for cell_text in row.split("\t")] == [
+        "7",
+        "3",
+        "5",
+        "2",
+        "60000",
+        "None",
+        "",
+    ]
 
 
 def test_find_hanging(broker: FakeBroker, capsys: Captured) -> None:
@@ -262,7 +278,7 @@ def test_find_hanging(broker: FakeBroker, capsys: Captured) -> None:
     broker.handlers[ClientApi.DESCRIBE_TRANSACTIONS] = transaction_description(105)
     assert run(broker, "find-hanging", *T0) == 0
     row = capsys.readouterr().out.split("\n")[1]
-    cells = [cell.strip() for cell in row.split("\t")]
+    cells = [cell_text.strip() for cell_text in row.split("\t")]
     assert cells[:7] == ["t", "0", "7", "3", "-1", "4", "60000"]
 
 
@@ -379,9 +395,9 @@ def test_failures_have_kafkas_words_and_then_the_error_code(
 ) -> None:
     broker.handlers.update(handlers)
     assert run(broker, *args) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.splitlines() == [first_line, second_line]
+    output, error_output = capsys.readouterr()
+    assert output == ""
+    assert error_output.splitlines() == [first_line, second_line]
 
 
 def test_an_unknown_broker_is_named_with_the_known_ones(
@@ -446,9 +462,9 @@ def test_a_wrong_address_is_told_in_one_or_two_lines(
     capsys: Captured, bootstrap: str, status: int, expected_words: tuple[str, ...]
 ) -> None:
     assert main(["txns", "list", "--bootstrap-server", bootstrap]) == status
-    err = capsys.readouterr().err
-    assert all(word in err for word in expected_words)
-    assert "Traceback" not in err
+    error_output = capsys.readouterr().err
+    assert all(word in error_output for word in expected_words)
+    assert "Traceback" not in error_output
 
 
 def test_a_listener_that_hangs_up_gets_advice(broker: FakeBroker, capsys: Captured) -> None:
@@ -463,9 +479,9 @@ def test_the_address_may_come_from_the_configuration_file(
     file = tmp_path / "client.properties"
     file.write_text(f"bootstrap.servers={broker.address}\nunused=1\n")
     assert main(["txns", "list", "--command-config", str(file)]) == 0
-    out, err = capsys.readouterr()
-    assert "pay" in out
-    assert "without effect here: unused" in err
+    output, error_output = capsys.readouterr()
+    assert "pay" in output
+    assert "without effect here: unused" in error_output
 
 
 def test_a_listing_waits_for_a_broker_that_is_loading(broker: FakeBroker) -> None:
@@ -496,9 +512,9 @@ def interruptible() -> Iterator[None]:
     """Ctrl-C interrupts, also where this was started in the background of a shell, which ignores
     it.
     """
-    handler_before = signal(SIGINT, default_int_handler)
+    previous_handler = signal(SIGINT, default_int_handler)
     yield
-    signal(SIGINT, handler_before)
+    signal(SIGINT, previous_handler)
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -515,10 +531,10 @@ def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Cap
     broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = find
     arguments = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01")
     assert run(broker, *arguments) == INTERRUPTED_STATUS
-    out, err = capsys.readouterr()
-    assert "authorization failure" in err
-    assert err.count("Z\n") >= 2
-    assert out.startswith("Topic")
+    output, error_output = capsys.readouterr()
+    assert "authorization failure" in error_output
+    assert error_output.count("Z\n") >= 2
+    assert output.startswith("Topic")
 
 
 @pytest.mark.usefixtures("interruptible")

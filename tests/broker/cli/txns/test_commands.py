@@ -21,18 +21,18 @@ P = TopicPartition("t", 0)
 
 
 def test_a_failure_has_kafkas_ending_and_its_cause() -> None:
-    cause = ClientError("no")
-    failure = command_failure("Failed to try", cause)
+    cause_error = ClientError("no")
+    failure = command_failure("Failed to try", cause_error)
     assert failure.text == "Failed to try: no. Enable debug logging for additional detail."
-    assert failure.cause is cause
+    assert failure.cause is cause_error
 
 
 def test_an_identity_must_be_whole_but_a_start_offset_is_enough() -> None:
     assert AbortTransaction(partition=P, start_offset=0).producer_id is None
-    by_identity = AbortTransaction(
+    abort_by_identity = AbortTransaction(
         partition=P, producer_id=0, producer_epoch=0, coordinator_epoch=0
     )
-    assert by_identity.start_offset is None
+    assert abort_by_identity.start_offset is None
     for partial_fields in ({}, {"producer_id": 0}, {"producer_id": 0, "producer_epoch": 0}):
         with pytest.raises(CommandFailure):
             AbortTransaction(partition=P, **partial_fields)

@@ -60,11 +60,11 @@ def test_there_is_no_alarm_while_producers_write(level: int) -> None:
             )
             return [*reports, await asked(cluster)]
 
-    *during, last_answer = run_cluster(story, level=level)
-    assert {(report.findings, report.unknown) for report in during} == {((), 0)}
-    assert len({report.decisions for report in during}) > 1
-    assert last_answer.agrees == last_answer.decisions == 3 * 79 + 6
-    assert (last_answer.owed, last_answer.known_percent) == (0, 100)
+    *reports_during, last_report = run_cluster(story, level=level)
+    assert {(report.findings, report.unknown) for report in reports_during} == {((), 0)}
+    assert len({report.decisions for report in reports_during}) > 1
+    assert last_report.agrees == last_report.decisions == 3 * 79 + 6
+    assert (last_report.owed, last_report.known_percent) == (0, 100)
 
 
 @pytest.mark.parametrize("level", [0, 2])
@@ -80,7 +80,7 @@ def test_an_operators_abort_of_what_is_committed_contradicts(level: int) -> None
             virtual_cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
             await producer.commit()
             await virtual_cluster.wait_until_struck()
-            answer_before = await asked(cluster, "orders")
+            report_before = await asked(cluster, "orders")
             description = await admin.describe_transaction("shop")
             (open_producer,) = (
                 state
@@ -97,11 +97,11 @@ def test_an_operators_abort_of_what_is_committed_contradicts(level: int) -> None
             virtual_cluster.injector.release("f")
             while (await admin.describe_transaction("shop")).state != "CompleteCommit":
                 virtual_cluster.advance(100)
-            return answer_before, await asked(cluster, "orders")
+            return report_before, await asked(cluster, "orders")
 
-    answer_before, answer_after = run_cluster(story, level=level)
-    assert (answer_before.findings, answer_before.owed) == ((), 1)
-    (finding,) = answer_after.findings
+    report_before, report_after = run_cluster(story, level=level)
+    assert (report_before.findings, report_before.owed) == ((), 1)
+    (finding,) = report_after.findings
     assert finding.state is AuditState.CONTRADICTS
     assert (finding.transactional_id, finding.topic, finding.records) == ("shop", "orders", 1)
     assert [marker.outcome for marker in finding.markers] == ["abort", "commit"]
@@ -131,11 +131,14 @@ def test_what_is_judged_is_not_kept(level: int) -> None:
             for _ in range(40):
                 await write(cluster, "app", 6)
                 virtual_cluster.advance(60_000)
-            at_once, kept_at_once = await check(cluster, 1_000_000)
-            in_rounds, kept_most = await check(cluster, 30)
-            assert in_rounds == at_once
-            assert (at_once.agrees, at_once.known_percent) == (at_once.decisions, 100)
-            assert at_once.decisions == 40 * 12
+            report_at_once, kept_at_once = await check(cluster, 1_000_000)
+            report_in_rounds, kept_most = await check(cluster, 30)
+            assert report_in_rounds == report_at_once
+            assert (report_at_once.agrees, report_at_once.known_percent) == (
+                report_at_once.decisions,
+                100,
+            )
+            assert report_at_once.decisions == 40 * 12
             assert kept_at_once == 0, "the only round is the last one"
             assert 0 < kept_most < 150, "of 480 decisions, their markers and records"
 
@@ -152,8 +155,8 @@ def test_one_topic_counts_alone() -> None:
             await producer.commit()
             return await asked(cluster, "payments"), await asked(cluster)
 
-    payments, whole_report = run_cluster(story)
-    assert (payments.decisions, whole_report.decisions) == (1, 7)
+    payments_report, whole_report = run_cluster(story)
+    assert (payments_report.decisions, whole_report.decisions) == (1, 7)
 
 
 def test_who_may_not_read_the_coordinators_log_is_refused() -> None:

@@ -137,8 +137,8 @@ async def _play_ghost(broker: Broker, ghost: Ghost) -> LeaderTransaction | None:
     error, offset = await _append(broker, ghost.partition, producer, sequence, ghost.stamp_ms)
     if error is ErrorCode.none:
         start_offset, sequence = offset, 1
-    for outcome, coordinator_epoch in ghost.markers:
-        if await _mark(broker, ghost, outcome, coordinator_epoch):
+    for is_success, coordinator_epoch in ghost.markers:
+        if await _mark(broker, ghost, is_success, coordinator_epoch):
             start_offset = None
     if ghost.goes_on:
         error, offset = await _append(broker, ghost.partition, producer, sequence, ghost.stamp_ms)
@@ -176,67 +176,86 @@ def _partition(txn: Txn) -> TopicPartition:
     return TopicPartition("wide", txn.partition)
 
 
-def _told(findings: Sequence[JudgedTransaction]) -> dict[TopicPartition, tuple[Any, ...]]:
+def _told(
+    judged_transactions: Sequence[JudgedTransaction],
+) -> dict[TopicPartition, tuple[Any, ...]]:
     return {
-        finding.transaction.partition: (
-            finding.transaction.producer.producer_id,
-            finding.transaction.producer.txn_start_offset,
-            finding.transaction.producer.last_timestamp_ms,
-            finding.verdict is OpenTxnStatus.HANGING,
+        judged_transaction.transaction.partition: (
+            judged_transaction.transaction.producer.producer_id,
+            judged_transaction.transaction.producer.txn_start_offset,
+            judged_transaction.transaction.producer.last_timestamp_ms,
+            judged_transaction.verdict is OpenTxnStatus.HANGING,
         )
-        for finding in findings
+        for judged_transaction in judged_transactions
     }
 
 
 async def _check_told(
-    admin: Admin, open_there: Mapping[TopicPartition, LeaderTransaction]
+    admin: Admin, open_there_by_partition: Mapping[TopicPartition, LeaderTransaction]
 ) -> tuple[JudgedTransaction, ...]:
     """Compare what ``find-hanging`` and ``why`` say with the model. Returns what hangs."""
     now_ms = admin.cluster.clock.now_ms()
-    every_age = await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)
-    assert not every_age.unread
-    assert not every_age.unread_topics
-    expected = {
-        partition: (txn.producer_id, txn.start_offset, txn.stamp_ms, not txn.is_known)
-        for partition, txn in open_there.items()
+    survey_of_every_age = await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)
+    assert not survey_of_every_age.unread
+    assert not survey_of_every_age.unread_topics
+    expected_by_partition = {
+        partition: (
+            leader_transaction.producer_id,
+            leader_transaction.start_offset,
+            leader_transaction.stamp_ms,
+            not leader_transaction.is_known,
+        )
+        for partition, leader_transaction in open_there_by_partition.items()
     }
-    assert _told(every_age.findings) == expected
+    assert _told(survey_of_every_age.findings) == expected_by_partition
     survey_result = await survey(admin, now_ms=now_ms, older_than_ms=MAX_AGE_MS)
     assert _told(survey_result.findings) == {
-        partition: row for partition, row in expected.items() if now_ms - row[2] > MAX_AGE_MS
+        partition: row
+        for partition, row in expected_by_partition.items()
+        if now_ms - row[2] > MAX_AGE_MS
     }
     for partition_index in range(PARTITIONS):
         partition = TopicPartition("wide", partition_index)
-        txn = open_there.get(partition)
+        leader_transaction = open_there_by_partition.get(partition)
         explanation = await explain(admin, partition, now_ms=now_ms)
         end = await admin.offset_of(partition, LATEST_TIMESTAMP)
-        assert explanation.last_stable_offset == (end if txn is None else txn.start_offset)
-        assert _told(explanation.findings) == (
-            {} if txn is None else {partition: expected[partition]}
+        assert explanation.last_stable_offset == (
+            end if leader_transaction is None else leader_transaction.start_offset
         )
-        assert (explanation.verdict.state is VerdictState.HEALTHY) == (txn is None)
-        assert (explanation.command is not None) == (txn is not None and not txn.is_known)
+        assert _told(explanation.findings) == (
+            {} if leader_transaction is None else {partition: expected_by_partition[partition]}
+        )
+        assert (explanation.verdict.state is VerdictState.HEALTHY) == (leader_transaction is None)
+        assert (explanation.command is not None) == (
+            leader_transaction is not None and not leader_transaction.is_known
+        )
         assert explanation.sentences
-    return every_age.hanging
+    return survey_of_every_age.hanging
 
 
 async def _check_repairs(
     admin: Admin,
-    hanging: Sequence[JudgedTransaction],
-    open_there: Mapping[TopicPartition, LeaderTransaction],
+    hanging_transactions: Sequence[JudgedTransaction],
+    open_there_by_partition: Mapping[TopicPartition, LeaderTransaction],
 ) -> None:
     now_ms = admin.cluster.clock.now_ms()
-    for finding in hanging:
-        repair_result = await repair(admin, finding, now_ms=now_ms, guess=PastDecision.ABORTED)
-        assert repair_result.outcome is Outcome.REPAIRED, repair_result
-        partition = finding.transaction.partition
+    for judged_transaction in hanging_transactions:
+        repair_report = await repair(
+            admin, judged_transaction, now_ms=now_ms, guess=PastDecision.ABORTED
+        )
+        assert repair_report.outcome is Outcome.REPAIRED, repair_report
+        partition = judged_transaction.transaction.partition
         ends = [
-            await admin.offset_of(partition, LATEST_TIMESTAMP, isolation)
-            for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+            await admin.offset_of(partition, LATEST_TIMESTAMP, isolation_level)
+            for isolation_level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         ]
         assert ends[0] == ends[1]
-    known_transactions = {partition: txn for partition, txn in open_there.items() if txn.is_known}
-    assert not await _check_told(admin, known_transactions)
+    known_transaction_by_partition = {
+        partition: leader_transaction
+        for partition, leader_transaction in open_there_by_partition.items()
+        if leader_transaction.is_known
+    }
+    assert not await _check_told(admin, known_transaction_by_partition)
 
 
 def play(txns: Sequence[Txn]) -> None:
@@ -245,19 +264,19 @@ def play(txns: Sequence[Txn]) -> None:
     async def story(cluster: VirtualCluster) -> None:
         broker_image = cluster.sim.metadata.image.brokers[BrokerId(1)]
         broker = Broker(cluster, await WireClient.open(broker_image.host, broker_image.port))
-        open_there: dict[TopicPartition, LeaderTransaction] = {}
+        open_there_by_partition: dict[TopicPartition, LeaderTransaction] = {}
         for txn in txns:
             match txn:
                 case Ghost():
-                    opened = await _play_ghost(broker, txn)
+                    opened_txn = await _play_ghost(broker, txn)
                 case KnownTransaction():
-                    opened = await _play_known(broker, txn)
-            if opened is not None:
-                open_there[_partition(txn)] = opened
+                    opened_txn = await _play_known(broker, txn)
+            if opened_txn is not None:
+                open_there_by_partition[_partition(txn)] = opened_txn
         async with cluster.client("operator") as client:
             admin = Admin(client)
-            hanging = await _check_told(admin, open_there)
-            await _check_repairs(admin, hanging, open_there)
+            hanging_transactions = await _check_told(admin, open_there_by_partition)
+            await _check_repairs(admin, hanging_transactions, open_there_by_partition)
         await broker.wire.close()
 
     run_cluster(

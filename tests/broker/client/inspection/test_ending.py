@@ -25,11 +25,11 @@ async def left_open(cluster: Cluster) -> tuple[Producer, TxnIdentity]:
     """Leave a transaction open; return its producer and its identity."""
     producer = await begin_transaction(cluster, "sink")
     await producer.send("orders", 0, b"prepared")
-    identity = producer.session.identity
+    producer_identity = producer.session.identity
     return producer, TxnIdentity(
         transactional_id="sink",
-        producer_id=identity.producer_id,
-        producer_epoch=identity.producer_epoch,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
     )
 
 
@@ -40,23 +40,26 @@ def test_exactly_this_transaction_is_ended_so(level: int, wanted_decision: PastD
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             _, identity = await left_open(cluster)
-            prospect = await look_at(admin, identity, wanted_decision)
-            assert (prospect.outcome, prospect.state) == (EndOutcome.WOULD_END, "Ongoing")
-            (part,) = prospect.parts
+            prospective_end = await look_at(admin, identity, wanted_decision)
+            assert (prospective_end.outcome, prospective_end.state) == (
+                EndOutcome.WOULD_END,
+                "Ongoing",
+            )
+            (part,) = prospective_end.parts
             assert (part.partition, part.start_offset) == (TopicPartition("orders", 0), 0)
             assert part.offsets == 1
             assert (await admin.describe_transaction("sink")).state == "Ongoing"
-            ending = await end(admin, prospect, wanted_decision)
-            assert ending.outcome is EndOutcome.ENDED
+            transaction_end = await end(admin, prospective_end, wanted_decision)
+            assert transaction_end.outcome is EndOutcome.ENDED
             assert await values(cluster, "orders") == (
                 [b"prepared"] if wanted_decision is COMMIT else []
             )
-            second_ending = await look_at(admin, identity, wanted_decision)
-            assert second_ending.outcome is EndOutcome.WAS_ENDED
-            other_ending = await look_at(
+            second_end = await look_at(admin, identity, wanted_decision)
+            assert second_end.outcome is EndOutcome.WAS_ENDED
+            other_end = await look_at(
                 admin, identity, ABORT if wanted_decision is COMMIT else COMMIT
             )
-            assert (other_ending.outcome, other_ending.reason.rpartition(": ")[2]) == (
+            assert (other_end.outcome, other_end.reason.rpartition(": ")[2]) == (
                 EndOutcome.REFUSED,
                 "it was decided otherwise",
             )
@@ -79,13 +82,15 @@ def test_another_identity_is_refused_and_nothing_ends(
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             _, identity = await left_open(cluster)
-            attempt = await look_at(admin, msgspec.structs.replace(identity, **change), COMMIT)
+            attempted_end = await look_at(
+                admin, msgspec.structs.replace(identity, **change), COMMIT
+            )
             assert (await admin.describe_transaction("sink")).state == "Ongoing"
-            return attempt
+            return attempted_end
 
-    attempt = run_cluster(story)
-    assert (attempt.outcome, attempt.parts) == (EndOutcome.REFUSED, ())
-    assert attempt.reason.endswith(reason)
+    attempted_end = run_cluster(story)
+    assert (attempted_end.outcome, attempted_end.parts) == (EndOutcome.REFUSED, ())
+    assert attempted_end.reason.endswith(reason)
 
 
 def test_an_id_without_an_open_transaction_is_refused() -> None:
@@ -94,20 +99,20 @@ def test_an_id_without_an_open_transaction_is_refused() -> None:
             virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="sink") as producer,
         ):
-            identity = await producer.init_transactions()
+            producer_identity = await producer.init_transactions()
             return await look_at(
                 Admin(cluster),
                 TxnIdentity(
                     transactional_id="sink",
-                    producer_id=identity.producer_id,
-                    producer_epoch=identity.producer_epoch,
+                    producer_id=producer_identity.producer_id,
+                    producer_epoch=producer_identity.producer_epoch,
                 ),
                 COMMIT,
             )
 
-    attempt = run_cluster(story)
-    assert attempt.outcome is EndOutcome.REFUSED
-    assert attempt.reason.endswith("Empty: no transaction is open")
+    attempted_end = run_cluster(story)
+    assert attempted_end.outcome is EndOutcome.REFUSED
+    assert attempted_end.reason.endswith("Empty: no transaction is open")
 
 
 @pytest.mark.parametrize("level", [0, 2])
@@ -118,17 +123,15 @@ def test_the_end_of_an_earlier_transaction_is_not_taken_for_this_ones(level: int
         async with virtual_cluster.client() as cluster:
             producer, identity = await left_open(cluster)
             await producer.commit()
-            newest_ending = msgspec.structs.replace(
+            newest_end = msgspec.structs.replace(
                 identity, producer_epoch=producer.session.identity.producer_epoch
             )
             admin = Admin(cluster)
-            return await look_at(admin, identity, COMMIT), await look_at(
-                admin, newest_ending, COMMIT
-            )
+            return await look_at(admin, identity, COMMIT), await look_at(admin, newest_end, COMMIT)
 
-    ending, newest_ending = run_cluster(story, level=level)
-    assert ending.outcome is EndOutcome.WAS_ENDED
-    assert newest_ending.outcome is (EndOutcome.REFUSED if level == 2 else EndOutcome.WAS_ENDED)
+    transaction_end, newest_end = run_cluster(story, level=level)
+    assert transaction_end.outcome is EndOutcome.WAS_ENDED
+    assert newest_end.outcome is (EndOutcome.REFUSED if level == 2 else EndOutcome.WAS_ENDED)
 
 
 def test_the_coordinator_refuses_what_has_changed_since_the_look() -> None:
@@ -136,13 +139,13 @@ def test_the_coordinator_refuses_what_has_changed_since_the_look() -> None:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             _, identity = await left_open(cluster)
-            prospect = await look_at(admin, identity, COMMIT)
+            prospective_end = await look_at(admin, identity, COMMIT)
             await admin.force_terminate_transaction("sink")  # its job has come back
-            return await end(admin, prospect, COMMIT)
+            return await end(admin, prospective_end, COMMIT)
 
-    attempt = run_cluster(story)
-    assert attempt.outcome is EndOutcome.REFUSED
-    assert attempt.reason.startswith("EndTxn of sink: ")
+    attempted_end = run_cluster(story)
+    assert attempted_end.outcome is EndOutcome.REFUSED
+    assert attempted_end.reason.startswith("EndTxn of sink: ")
 
 
 def test_a_decision_whose_marker_is_late_is_told_from_an_end() -> None:
@@ -150,13 +153,13 @@ def test_a_decision_whose_marker_is_late_is_told_from_an_end() -> None:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             _, identity = await left_open(cluster)
-            prospect = await look_at(admin, identity, COMMIT)
+            prospective_end = await look_at(admin, identity, COMMIT)
             virtual_cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
-            return await end(admin, prospect, COMMIT)
+            return await end(admin, prospective_end, COMMIT)
 
-    attempt = run_cluster(story)
-    assert attempt.outcome is EndOutcome.DECIDED
-    assert "PrepareCommit" in attempt.reason
+    attempted_end = run_cluster(story)
+    assert attempted_end.outcome is EndOutcome.DECIDED
+    assert "PrepareCommit" in attempted_end.reason
 
 
 def test_an_answer_that_fails_is_raised() -> None:

@@ -53,7 +53,7 @@ async def consumer(client: Cluster, group_id: str, protocol: GroupProtocol) -> G
 async def test_all_types_are_listed_and_filtered(cluster: VirtualCluster) -> None:
     async with cluster.client() as client:
         admin = Admin(client)
-        members = [
+        joining_members = [
             await share_member(client),
             await consumer(client, "new", "consumer"),
             await consumer(client, "old", "classic"),
@@ -74,7 +74,7 @@ async def test_all_types_are_listed_and_filtered(cluster: VirtualCluster) -> Non
             admin, types=["classic", "consumer"], states=["Stable"]
         )
         assert [group.group_id for group in listed_groups] == ["new", "old"]
-        for member in members:
+        for member in joining_members:
             await member.close()
 
 
@@ -113,8 +113,8 @@ async def test_a_default_share_group_says_where_it_begins(
         await producer.send("orders", 0, b"before")
         member = ShareMember(client, MemberOptions(group_id="shop", member_id="m"))
         await member.subscribe(["orders"], until=frozenset({A, B}))
-        poll_result = await member.poll(max_wait_ms=500)
-        assert not any(partition.records for partition in poll_result.acquired)
+        poll_answers = await member.poll(max_wait_ms=500)
+        assert not any(partition.records for partition in poll_answers.acquired)
         if is_at_end:
             await member.leave()
             await groups.alter_share_positions(Admin(client), "shop", {A: 1})
@@ -157,13 +157,13 @@ async def test_offsets_move_and_go_only_without_members(cluster: VirtualCluster)
         admin = Admin(client)
         member = await share_member(client)
         assert await groups.bounds(admin, "orders") == {A: (0, 3), B: (0, 0)}
-        for refused_change in (
+        for refused_change_coroutine in (
             groups.alter_share_positions(admin, "shop", {A: 2}),
             groups.delete_share_positions(admin, "shop", "orders"),
             groups.delete_group(admin, "shop"),
         ):
             with pytest.raises(ClientError, match="NON_EMPTY_GROUP") as error_info:
-                await refused_change
+                await refused_change_coroutine
             assert error_info.value.error == ErrorCode.non_empty_group
         await member.leave()
         await groups.alter_share_positions(admin, "shop", {A: 2})
@@ -243,12 +243,15 @@ def committed_offsets(*topics: str) -> Handler:
 
 
 async def test_tasks_of_a_streams_group_and_a_topic_that_is_gone() -> None:
-    handlers = {
+    handler_by_api = {
         ClientApi.LIST_GROUPS: group_listing("Streams"),
         ClientApi.STREAMS_GROUP_DESCRIBE: streams,
         ClientApi.OFFSET_FETCH: committed_offsets("gone"),
     }
-    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as client:
+    async with (
+        FakeBroker(handler_by_api) as broker,
+        Cluster(broker.address, settings=SETTINGS) as client,
+    ):
         group = await groups.describe_group(Admin(client), "g")
         assert (group.type, group.assignor, group.epoch) == ("streams", "sticky", 4)
         assert group.members == (
@@ -269,17 +272,22 @@ async def test_tasks_of_a_streams_group_and_a_topic_that_is_gone() -> None:
 
 
 async def test_an_unknown_type_of_group_is_told() -> None:
-    handlers = {ClientApi.LIST_GROUPS: group_listing("Swarm")}
-    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as client:
+    handler_by_api = {ClientApi.LIST_GROUPS: group_listing("Swarm")}
+    async with (
+        FakeBroker(handler_by_api) as broker,
+        Cluster(broker.address, settings=SETTINGS) as client,
+    ):
         with pytest.raises(ClientError, match="type 'swarm', which is not known here"):
             await groups.describe_group(Admin(client), "g")
 
 
 async def test_a_coordinator_that_loads_or_goes_away_is_asked_again() -> None:
-    load = ErrorCode.coordinator_load_in_progress
-    turns = in_turn(group_listing("share", load), lambda _: CLOSE, group_listing("Share"))
+    load_error = ErrorCode.coordinator_load_in_progress
+    count_turns = in_turn(
+        group_listing("share", load_error), lambda _: CLOSE, group_listing("Share")
+    )
     async with (
-        FakeBroker({ClientApi.LIST_GROUPS: turns}) as broker,
+        FakeBroker({ClientApi.LIST_GROUPS: count_turns}) as broker,
         Cluster(broker.address, settings=SETTINGS) as client,
     ):
         assert await groups.list_groups(Admin(client)) == (

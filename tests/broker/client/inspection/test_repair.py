@@ -57,8 +57,8 @@ HOME, AWAY = BrokerId(1), BrokerId(2)
 
 async def found_hanging(admin: Admin) -> JudgedTransaction:
     await make_hanging(admin, ORDERS_0, "ghost")
-    (finding,) = (await survey(admin, now_ms=admin.cluster.clock.now_ms())).hanging
-    return finding
+    (judged_transaction,) = (await survey(admin, now_ms=admin.cluster.clock.now_ms())).hanging
+    return judged_transaction
 
 
 @pytest.mark.parametrize("transaction_version", [0, 1, 2])
@@ -68,26 +68,26 @@ def test_a_hanging_transaction_is_ended_and_readers_go_on(transaction_version: i
     ) -> tuple[Repair, Repair, Repair, list[bytes | None]]:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            finding = await found_hanging(admin)
-            async with Producer(cluster) as bystander:
-                await bystander.send("orders", 0, b"withheld")
+            judged_transaction = await found_hanging(admin)
+            async with Producer(cluster) as bystanding_producer:
+                await bystanding_producer.send("orders", 0, b"withheld")
             assert await values(cluster, "orders") == []
             now_ms = cluster.clock.now_ms()
-            dry = await repair(admin, finding, now_ms=now_ms, dry_run=True)
+            dry_repair = await repair(admin, judged_transaction, now_ms=now_ms, dry_run=True)
             assert await values(cluster, "orders") == []
-            report = await repair(admin, finding, now_ms=now_ms)
-            second_report = await repair(admin, finding, now_ms=now_ms)
-            return dry, report, second_report, await values(cluster, "orders")
+            report = await repair(admin, judged_transaction, now_ms=now_ms)
+            second_repair = await repair(admin, judged_transaction, now_ms=now_ms)
+            return dry_repair, report, second_repair, await values(cluster, "orders")
 
-    dry, report, second_report, read = run_cluster(story, level=transaction_version)
-    assert dry.outcome is Outcome.WOULD_REPAIR
-    assert dry.last_stable_offset_after is None
+    dry_repair, report, second_repair, read = run_cluster(story, level=transaction_version)
+    assert dry_repair.outcome is Outcome.WOULD_REPAIR
+    assert dry_repair.last_stable_offset_after is None
     assert report.outcome is Outcome.REPAIRED
     # The ghost's record, the bystander's, the marker.
     assert (report.last_stable_offset_before, report.last_stable_offset_after) == (0, 3)
     assert report.high_watermark_after == 3
-    assert second_report.outcome is Outcome.NO_LONGER_HANGS
-    assert second_report.reason == "it has ended"
+    assert second_repair.outcome is Outcome.NO_LONGER_HANGS
+    assert second_repair.reason == "it has ended"
     assert read == [b"withheld"]
 
 
@@ -110,9 +110,9 @@ def test_a_refused_marker_is_reported_and_nothing_claimed() -> None:
     async def story(virtual_cluster: VirtualCluster) -> Repair:
         async with virtual_cluster.client() as cluster:
             admin = InterveningAdmin(cluster)
-            finding = await found_hanging(admin)
+            judged_transaction = await found_hanging(admin)
             admin.refusal = ClientError("fenced by a newer coordinator")
-            return await repair(admin, finding, now_ms=0)
+            return await repair(admin, judged_transaction, now_ms=0)
 
     report = run_cluster(story)
     assert report.outcome is Outcome.REFUSED
@@ -123,9 +123,9 @@ def test_a_marker_that_changes_nothing_is_not_called_a_repair() -> None:
     async def story(virtual_cluster: VirtualCluster) -> Repair:
         async with virtual_cluster.client() as cluster:
             admin = InterveningAdmin(cluster)
-            finding = await found_hanging(admin)
+            judged_transaction = await found_hanging(admin)
             admin.is_lost = True
-            return await repair(admin, finding, now_ms=0)
+            return await repair(admin, judged_transaction, now_ms=0)
 
     report = run_cluster(story)
     assert report.outcome is Outcome.STILL_OPEN
@@ -190,10 +190,10 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
 
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with virtual_cluster.client() as cluster:
-            finding = await found_hanging(Admin(cluster))
-            with pytest.raises(ClientError, match="nobody leads it") as failure:
-                await repair(DeafAdmin(cluster), finding, now_ms=0)
-            report = not_known(finding, failure.value, now_ms=7)
+            judged_transaction = await found_hanging(Admin(cluster))
+            with pytest.raises(ClientError, match="nobody leads it") as error_info:
+                await repair(DeafAdmin(cluster), judged_transaction, now_ms=0)
+            report = not_known(judged_transaction, error_info.value, now_ms=7)
             assert (report.partition, report.outcome, report.at_ms) == (
                 ORDERS_0,
                 Outcome.NOT_KNOWN,
@@ -217,20 +217,22 @@ async def leave_hanging(
     await admin.cluster.coordinator("shop")
     if virtual_cluster.leader(virtual_cluster.home("shop")) != HOME:
         virtual_cluster.sim.move_leader(virtual_cluster.home("shop"), HOME)
-    async with await begin_transaction(admin.cluster, "shop") as shop:
-        await shop.send(SOLO.topic, 0, b"paid")
+    async with await begin_transaction(admin.cluster, "shop") as shop_producer:
+        await shop_producer.send(SOLO.topic, 0, b"paid")
         await virtual_cluster.sim.kill_broker(AWAY)
         await leaderless(virtual_cluster, SOLO)
-        await shop.commit()
+        await shop_producer.commit()
         await virtual_cluster.sim.start_broker(AWAY)
         for _ in range(later_count):
-            shop.begin()
-            await shop.send("orders", 0, b"next")
-            await shop.commit()
+            shop_producer.begin()
+            await shop_producer.send("orders", 0, b"next")
+            await shop_producer.commit()
     await admin.wait_for_topic(SOLO.topic)
     now_ms = admin.cluster.clock.now_ms() + 1
-    (finding,) = (await survey(admin, now_ms=now_ms, partitions=[SOLO], older_than_ms=0)).hanging
-    return finding
+    (judged_transaction,) = (
+        await survey(admin, now_ms=now_ms, partitions=[SOLO], older_than_ms=0)
+    ).hanging
+    return judged_transaction
 
 
 @pytest.mark.parametrize(("transaction_version", "later_count"), [(0, 0), (0, 2), (2, 0), (2, 2)])
@@ -242,10 +244,12 @@ def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
     async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            finding = await leave_hanging(virtual_cluster, admin, later_count=later_count)
-            assert finding.decided is not None
-            assert finding.decided.decision is PastDecision.COMMITTED
-            report = await repair(admin, finding, now_ms=0, guess=PastDecision.ABORTED)
+            judged_transaction = await leave_hanging(
+                virtual_cluster, admin, later_count=later_count
+            )
+            assert judged_transaction.decided is not None
+            assert judged_transaction.decided.decision is PastDecision.COMMITTED
+            report = await repair(admin, judged_transaction, now_ms=0, guess=PastDecision.ABORTED)
             return report, await values(cluster, SOLO.topic, partitions=1)
 
     report, read = run_cluster(story, level=transaction_version)
@@ -256,14 +260,14 @@ def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
     assert read == [b"paid"]
 
 
-async def write_behind_the_marker(admin: Admin, shop: Producer) -> None:
+async def write_behind_the_marker(admin: Admin, shop_producer: Producer) -> None:
     """Write one more transactional batch of a producer whose transaction has ended."""
-    identity = shop.identity
+    producer_identity = shop_producer.identity
     batch = build_batch(
         [Record(value=b"stray")],
         timestamp_ms=admin.cluster.clock.now_ms(),
-        producer_id=identity.producer_id,
-        producer_epoch=identity.producer_epoch,
+        producer_id=producer_identity.producer_id,
+        producer_epoch=producer_identity.producer_epoch,
         base_sequence=1,
         is_transactional=True,
     )
@@ -284,47 +288,55 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with (
             virtual_cluster.client() as cluster,
-            await begin_transaction(cluster, "shop") as shop,
+            await begin_transaction(cluster, "shop") as shop_producer,
         ):
-            await shop.send(ORDERS_0.topic, ORDERS_0.partition, b"first")
-            await shop.abort()
+            await shop_producer.send(ORDERS_0.topic, ORDERS_0.partition, b"first")
+            await shop_producer.abort()
             await asyncio.sleep(60)
             between_ms = cluster.clock.now_ms()
-            shop.begin()
-            await shop.send(ORDERS_0.topic, ORDERS_0.partition, b"second")
-            await shop.commit()
+            shop_producer.begin()
+            await shop_producer.send(ORDERS_0.topic, ORDERS_0.partition, b"second")
+            await shop_producer.commit()
             end = await Admin(cluster).offset_of(ORDERS_0, LATEST_TIMESTAMP)
-            pid = shop.identity.producer_id
-            every = await fetch_markers(cluster, ORDERS_0, pid, before_offset=end, since_ms=0)
-            assert [(marker.offset, marker.is_commit) for marker in every.markers] == [
+            producer_id = shop_producer.identity.producer_id
+            all_markers = await fetch_markers(
+                cluster, ORDERS_0, producer_id, before_offset=end, since_ms=0
+            )
+            assert [(marker.offset, marker.is_commit) for marker in all_markers.markers] == [
                 (1, False),
                 (3, True),
             ]
-            assert every.markers[0].timestamp_ms < between_ms < every.markers[1].timestamp_ms
-            assert every.complete_since_ms == BEFORE_ALL_MARKERS_MS
+            assert (
+                all_markers.markers[0].timestamp_ms
+                < between_ms
+                < all_markers.markers[1].timestamp_ms
+            )
+            assert all_markers.complete_since_ms == BEFORE_ALL_MARKERS_MS
             late_markers = await fetch_markers(
-                cluster, ORDERS_0, pid, before_offset=end, since_ms=between_ms
+                cluster, ORDERS_0, producer_id, before_offset=end, since_ms=between_ms
             )
             assert (late_markers.markers, late_markers.complete_since_ms) == (
-                every.markers[1:],
+                all_markers.markers[1:],
                 between_ms,
             )
             markers_before = await fetch_markers(
-                cluster, ORDERS_0, pid, before_offset=2, since_ms=0
+                cluster, ORDERS_0, producer_id, before_offset=2, since_ms=0
             )
-            assert markers_before.markers == every.markers[:1]
+            assert markers_before.markers == all_markers.markers[:1]
             markers_of_other = await fetch_markers(
-                cluster, ORDERS_0, pid + 1, before_offset=end, since_ms=0
+                cluster, ORDERS_0, producer_id + 1, before_offset=end, since_ms=0
             )
             assert markers_of_other.markers == ()
             await Admin(cluster).delete_records(ORDERS_0, 2)
-            cut_search = await fetch_markers(cluster, ORDERS_0, pid, before_offset=end, since_ms=0)
-            assert cut_search.complete_since_ms == every.markers[1].timestamp_ms
-            missing_partition = TopicPartition("gone", 0)
-            marker_search = await fetch_markers(
-                cluster, missing_partition, pid, before_offset=1, since_ms=0
+            cut_markers = await fetch_markers(
+                cluster, ORDERS_0, producer_id, before_offset=end, since_ms=0
             )
-            assert marker_search == NO_MARKERS
+            assert cut_markers.complete_since_ms == all_markers.markers[1].timestamp_ms
+            missing_partition = TopicPartition("gone", 0)
+            found_markers = await fetch_markers(
+                cluster, missing_partition, producer_id, before_offset=1, since_ms=0
+            )
+            assert found_markers == NO_MARKERS
 
     run_cluster(story, level=0)
 
@@ -342,19 +354,19 @@ def test_what_was_written_behind_its_marker_is_never_published(
             admin = Admin(cluster)
             await admin.set_broker_default(VERIFICATION, "false")
             await asyncio.sleep(1)  # until every broker has heard of it
-            async with await begin_transaction(cluster, "shop") as shop:
-                await shop.send(ORDERS_0.topic, ORDERS_0.partition, b"paid")
-                await shop.commit()
+            async with await begin_transaction(cluster, "shop") as shop_producer:
+                await shop_producer.send(ORDERS_0.topic, ORDERS_0.partition, b"paid")
+                await shop_producer.commit()
                 for _ in range(other_transaction_count):
-                    shop.begin()
-                    await shop.send("orders", 1, b"next")
-                    await shop.commit()
+                    shop_producer.begin()
+                    await shop_producer.send("orders", 1, b"next")
+                    await shop_producer.commit()
                 await asyncio.sleep(late_ms / 1000)
-                await write_behind_the_marker(admin, shop)
+                await write_behind_the_marker(admin, shop_producer)
             now_ms = cluster.clock.now_ms() + 1
-            (finding,) = (await survey(admin, now_ms=now_ms, older_than_ms=0)).hanging
-            assert "was in no transaction" in str(finding.decided)
-            report = await repair(admin, finding, now_ms=0, guess=PastDecision.COMMITTED)
+            (judged_transaction,) = (await survey(admin, now_ms=now_ms, older_than_ms=0)).hanging
+            assert "was in no transaction" in str(judged_transaction.decided)
+            report = await repair(admin, judged_transaction, now_ms=0, guess=PastDecision.COMMITTED)
             return report, await values(cluster, "orders", partitions=2)
 
     report, read = run_cluster(story, level=0)
@@ -363,10 +375,10 @@ def test_what_was_written_behind_its_marker_is_never_published(
 
 
 @pytest.mark.parametrize(
-    ("guess", "read"), [(PastDecision.ABORTED, []), (PastDecision.COMMITTED, [b"paid"])]
+    ("guessed_decision", "read"), [(PastDecision.ABORTED, []), (PastDecision.COMMITTED, [b"paid"])]
 )
 def test_who_does_not_know_has_to_guess_aloud(
-    guess: PastDecision, read: list[bytes], monkeypatch: pytest.MonkeyPatch
+    guessed_decision: PastDecision, read: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(*_: object, **__: object) -> tuple[()]:
         return ()  # the log may not be read, or has been compacted
@@ -376,19 +388,21 @@ def test_who_does_not_know_has_to_guess_aloud(
     async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, Repair, list[bytes | None]]:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            finding = await leave_hanging(virtual_cluster, admin, later_count=2)
-            first_report = await repair(admin, finding, now_ms=0)
+            judged_transaction = await leave_hanging(virtual_cluster, admin, later_count=2)
+            first_repair = await repair(admin, judged_transaction, now_ms=0)
             assert await values(cluster, SOLO.topic, partitions=1) == []
-            second_report = await repair(admin, finding, now_ms=0, guess=guess)
-            return first_report, second_report, await values(cluster, SOLO.topic, partitions=1)
+            second_repair = await repair(
+                admin, judged_transaction, now_ms=0, guess=guessed_decision
+            )
+            return first_repair, second_repair, await values(cluster, SOLO.topic, partitions=1)
 
-    first_report, second_report, values_read = run_cluster(story)
-    assert (first_report.outcome, first_report.decision) == (
+    first_repair, second_repair, values_read = run_cluster(story)
+    assert (first_repair.outcome, first_repair.decision) == (
         Outcome.NEEDS_A_GUESS,
         PastDecision.UNKNOWN,
     )
-    assert "has gone on" in first_report.reason
-    assert second_report.outcome is Outcome.REPAIRED
+    assert "has gone on" in first_repair.reason
+    assert second_repair.outcome is Outcome.REPAIRED
     assert values_read == read
 
 
@@ -446,22 +460,22 @@ def test_open_and_decided_transactions_differ() -> None:
                 await producer.init_transactions()
                 producer.begin()
                 await producer.send("orders", 0, b"x")
-            alive = await explain_where(admin)
+            alive_explanation = await explain_where(admin)
             virtual_cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
             await first_producer.commit()
             await until_state(cluster, "first", "PrepareCommit")
-            decided = await explain_where(admin)
+            decided_explanation = await explain_where(admin)
             virtual_cluster.sim.injector.release("f")
             virtual_cluster.sim.injector.disarm("f")
             await second_producer.abort()
-            return alive, decided
+            return alive_explanation, decided_explanation
 
-    alive, decided = run_cluster(story)
-    assert alive.cause is StandingCause.ALIVE
-    assert "forceTerminateTransaction --transactionalId first" in alive.sentences[2]
-    assert alive.sentences[3] == "Transactions that are open behind it: 1."
-    assert decided.cause is StandingCause.DECIDED
-    assert "does not hang" in decided.sentences[2]
+    alive_explanation, decided_explanation = run_cluster(story)
+    assert alive_explanation.cause is StandingCause.ALIVE
+    assert "forceTerminateTransaction --transactionalId first" in alive_explanation.sentences[2]
+    assert alive_explanation.sentences[3] == "Transactions that are open behind it: 1."
+    assert decided_explanation.cause is StandingCause.DECIDED
+    assert "does not hang" in decided_explanation.sentences[2]
 
 
 def test_a_marker_that_is_not_replicated_is_no_transaction() -> None:
@@ -522,8 +536,8 @@ async def test_an_open_transaction_is_seen_whatever_its_record_is_stamped(
         await producer.send(ORDERS_0.topic, ORDERS_0.partition, b"x", timestamp_ms=stamp_ms)
         explanation = await explain_where(Admin(cluster))
         assert explanation.cause is StandingCause.ALIVE
-        (finding,) = explanation.findings
-        assert finding.transaction.producer.last_timestamp_ms == stamp_ms
+        (judged_transaction,) = explanation.findings
+        assert judged_transaction.transaction.producer.last_timestamp_ms == stamp_ms
         search = await survey(Admin(cluster), now_ms=cluster.clock.now_ms(), older_than_ms=ANY_AGE)
         assert [open_txn.transaction.partition for open_txn in search.findings] == [ORDERS_0]
         await producer.abort()
@@ -550,12 +564,12 @@ def test_where_no_broker_describes_transactions_the_log_is_read() -> None:
         async with virtual_cluster.client() as cluster, Producer(cluster) as producer:
             admin = OlderAdmin(cluster)
             await producer.send("orders", 0, b"x")
-            healthy = await explain_where(admin)
-            identity = await make_hanging(admin, ORDERS_0, "ghost")
-            return healthy, await explain_where(admin), identity.producer_id
+            healthy_explanation = await explain_where(admin)
+            producer_identity = await make_hanging(admin, ORDERS_0, "ghost")
+            return healthy_explanation, await explain_where(admin), producer_identity.producer_id
 
-    healthy, stuck_explanation, ghost = run_cluster(story)
-    assert healthy.cause is StandingCause.NOTHING
+    healthy_explanation, stuck_explanation, ghost = run_cluster(story)
+    assert healthy_explanation.cause is StandingCause.NOTHING
     assert stuck_explanation.cause is StandingCause.UNTOLD
     assert (
         stuck_explanation.log_start_offset,
@@ -627,9 +641,9 @@ async def test_the_right_to_describe_an_unused_name_is_the_right_to_describe_all
 async def test_a_missing_right_is_reported(virtual_cluster: VirtualCluster) -> None:
     async with virtual_cluster.client() as cluster:
         blind(virtual_cluster)
-        with pytest.raises(ClientError, match="may not describe every") as refusal:
+        with pytest.raises(ClientError, match="may not describe every") as error_info:
             await check_sight(cluster)
-        assert refusal.value.error is ErrorCode.transactional_id_authorization_failed
+        assert error_info.value.error is ErrorCode.transactional_id_authorization_failed
 
 
 @within(run_cluster)
@@ -643,13 +657,13 @@ async def test_a_search_that_seems_to_find_something_is_refused_then(
         assert (await survey(admin, now_ms=now_ms, partitions=[GHOSTLY])).hanging
         assert await admin.find_hanging(now_ms=now_ms, topic="orders")
         virtual_cluster.arm(REFUSED, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions", limit=3)
-        for search in (
+        for search_coroutine in (
             survey(admin, now_ms=now_ms, partitions=[GHOSTLY]),
             admin.find_hanging(now_ms=now_ms, topic="orders"),
         ):
-            with pytest.raises(ClientError) as refusal:
-                await search
-            assert refusal.value.error is ErrorCode.transactional_id_authorization_failed
+            with pytest.raises(ClientError) as error_info:
+                await search_coroutine
+            assert error_info.value.error is ErrorCode.transactional_id_authorization_failed
 
 
 @within(run_cluster)
@@ -680,20 +694,22 @@ def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
             await begin_transaction(cluster, "tx") as producer,
         ):
             await producer.send("orders", 0, b"v")
-            home = virtual_cluster.home("tx")
-            image = virtual_cluster.sim.metadata.image.partition(home)
+            home_partition = virtual_cluster.home("tx")
+            image = virtual_cluster.sim.metadata.image.partition(home_partition)
             assert image is not None
-            heir = next(replica for replica in image.isr if replica != image.leader)
-            virtual_cluster.arm(Delay(delay_ms=late_ms), FaultPoint.METADATA_APPLY, broker=heir)
-            virtual_cluster.sim.move_leader(home, heir)
+            heir_id = next(replica for replica in image.isr if replica != image.leader)
+            virtual_cluster.arm(Delay(delay_ms=late_ms), FaultPoint.METADATA_APPLY, broker=heir_id)
+            virtual_cluster.sim.move_leader(home_partition, heir_id)
             await asyncio.sleep(late_ms / 2_000)
             now_ms = cluster.clock.now_ms() + HOUR_MS
             admin = Admin(cluster)
             assert await admin.known_to_coordinators({producer.identity.producer_id}) == ({}, {})
             assert await admin.find_hanging(now_ms=now_ms, topic="orders") == ()
-            virtual_cluster.sim.move_leader(home, image.leader)
+            virtual_cluster.sim.move_leader(home_partition, image.leader)
             search = await survey(admin, now_ms=now_ms, partitions=[GHOSTLY])
-            assert [finding.verdict for finding in search.findings] == [OpenTxnStatus.ALIVE]
+            assert [judged_transaction.verdict for judged_transaction in search.findings] == [
+                OpenTxnStatus.ALIVE
+            ]
             await producer.commit()
 
     run_cluster(story)
@@ -712,12 +728,12 @@ async def test_coordinators_that_move_all_the_time_are_no_ground_for_a_verdict(
 
     async with (
         virtual_cluster.client() as cluster,
-        virtual_cluster.client(api_timeout_ms=500) as impatient,
+        virtual_cluster.client(api_timeout_ms=500) as impatient_cluster,
     ):
         await make_hanging(Admin(cluster), GHOSTLY, "ghost")
         now_ms = cluster.clock.now_ms()
         with pytest.raises(RetriableError, match="coordinators move all the time"):
-            await RestlessAdmin(impatient).find_hanging(now_ms=now_ms, topic="orders")
+            await RestlessAdmin(impatient_cluster).find_hanging(now_ms=now_ms, topic="orders")
 
 
 @within(run_cluster)
@@ -726,10 +742,12 @@ async def test_a_coordinator_that_does_not_serve_in_time_is_no_ground_for_a_verd
 ) -> None:
     async with (
         virtual_cluster.client() as cluster,
-        virtual_cluster.client(api_timeout_ms=500) as impatient,
+        virtual_cluster.client(api_timeout_ms=500) as impatient_cluster,
     ):
         await make_hanging(Admin(cluster), GHOSTLY, "ghost")
-        unserved = Fail(error="COORDINATOR_LOAD_IN_PROGRESS")
-        virtual_cluster.arm(unserved, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions")
+        fail_action = Fail(error="COORDINATOR_LOAD_IN_PROGRESS")
+        virtual_cluster.arm(fail_action, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions")
         with pytest.raises(ClientError, match="COORDINATOR_LOAD_IN_PROGRESS"):
-            await Admin(impatient).find_hanging(now_ms=cluster.clock.now_ms(), topic="orders")
+            await Admin(impatient_cluster).find_hanging(
+                now_ms=cluster.clock.now_ms(), topic="orders"
+            )

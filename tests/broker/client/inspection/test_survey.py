@@ -94,11 +94,16 @@ def test_each_verdict_in_one_cluster() -> None:
     search = run_cluster(story)
     assert search.unread == {}
     assert search.partitions == 3 + 6  # and those of __transaction_state
-    by_partition = {finding.transaction.partition.partition: finding for finding in search.findings}
+    by_partition = {
+        judged_transaction.transaction.partition.partition: judged_transaction
+        for judged_transaction in search.findings
+    }
     assert by_partition[0].verdict is OpenTxnStatus.HANGING
     assert by_partition[1].verdict is OpenTxnStatus.ALIVE
     assert by_partition[2].verdict is OpenTxnStatus.DECIDED
-    assert [finding.transaction.partition for finding in search.hanging] == [GHOSTLY]
+    assert [judged_transaction.transaction.partition for judged_transaction in search.hanging] == [
+        GHOSTLY
+    ]
     # The oldest write comes first.
     assert search.findings[0].verdict is OpenTxnStatus.HANGING
 
@@ -125,8 +130,10 @@ class EndingAdmin(Admin):
         self, *args: object, **kwargs: object
     ) -> dict[TopicPartition, tuple[ProducerState, ...] | ClientError]:
         self.looks += 1
-        producers = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
-        return producers if self.looks == 1 else dict.fromkeys(producers, ())
+        producers_by_partition = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
+        return (
+            producers_by_partition if self.looks == 1 else dict.fromkeys(producers_by_partition, ())
+        )
 
 
 def test_what_ends_while_it_is_judged_does_not_hang() -> None:
@@ -150,14 +157,16 @@ async def test_a_topic_that_is_listed_with_an_error_is_not_passed_over(
         async def refresh_with_damage(
             topics: Sequence[str] | None = (), **options: Any
         ) -> ClusterMetadata:
-            view = await refresh(topics, **options)
+            cluster_metadata = await refresh(topics, **options)
             if topics is not None:
-                return view
+                return cluster_metadata
             damaged_topics = (
                 TopicMetadata(name="barred", error=ErrorCode.invalid_topic_exception),
                 TopicMetadata(name="bare"),
             )
-            return msgspec.structs.replace(view, topics=(*view.topics, *damaged_topics))
+            return msgspec.structs.replace(
+                cluster_metadata, topics=(*cluster_metadata.topics, *damaged_topics)
+            )
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cluster, "refresh", refresh_with_damage)
@@ -191,8 +200,11 @@ def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> 
         async def describe_producers(
             self, *args: object, **kwargs: object
         ) -> dict[TopicPartition, tuple[ProducerState, ...] | ClientError]:
-            producers = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
-            return {**producers, TopicPartition("orders", 1): ClientError("nobody leads it")}
+            producers_by_partition = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
+            return {
+                **producers_by_partition,
+                TopicPartition("orders", 1): ClientError("nobody leads it"),
+            }
 
     async def story(virtual_cluster: VirtualCluster) -> Survey:
         async with virtual_cluster.client() as cluster:
@@ -200,8 +212,8 @@ def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> 
             return await survey(DeafAdmin(cluster), now_ms=cluster.clock.now_ms())
 
     search = run_cluster(story)
-    ((topic_partition, reason),) = search.unread.items()
-    assert (topic_partition, str(reason)) == (TopicPartition("orders", 1), "nobody leads it")
+    ((topic_partition, reason_error),) = search.unread.items()
+    assert (topic_partition, str(reason_error)) == (TopicPartition("orders", 1), "nobody leads it")
     assert len(search.hanging) == 1
 
 
@@ -213,9 +225,9 @@ P1 = TopicPartition("t", 1)
 NOW_MS = 10_000_000
 
 
-def producer(pid: int = 1, *, last_ms: int = 0, start: int | None = 5) -> ProducerState:
+def producer(producer_id: int = 1, *, last_ms: int = 0, start: int | None = 5) -> ProducerState:
     return ProducerState(
-        producer_id=pid,
+        producer_id=producer_id,
         producer_epoch=0,
         last_sequence=0,
         last_timestamp_ms=last_ms,
@@ -242,8 +254,8 @@ def description(*partitions: TopicPartition, state: str = "Ongoing") -> Transact
     [(MAX_TRANSACTION_TIMEOUT_MS, False), (MAX_TRANSACTION_TIMEOUT_MS + 1, True)],
 )
 def test_only_older_than_the_limit_counts(age_ms: int, is_candidate: bool) -> None:
-    rows = {P0: [producer(last_ms=NOW_MS - age_ms)]}
-    assert bool(OpenTransaction.candidates(rows, now_ms=NOW_MS)) is is_candidate
+    rows_by_partition = {P0: [producer(last_ms=NOW_MS - age_ms)]}
+    assert bool(OpenTransaction.candidates(rows_by_partition, now_ms=NOW_MS)) is is_candidate
 
 
 def test_without_an_open_transaction_nothing_hangs() -> None:
@@ -305,7 +317,7 @@ P = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize(
-    ("error", "message", "expected"),
+    ("error", "message", "expected_text"),
     [
         (6, None, "Failed to describe active producers for partition t-0 on brokerId 3"),
         (
@@ -328,8 +340,8 @@ P = TopicPartition("t", 0)
         (56, None, "Failed to describe active producers for partition t-0 due to unexpected error"),
     ],
 )
-def test_describe_producers(error: int, message: str | None, expected: str) -> None:
-    assert producers_failure(P, E(error), message, 3) == expected
+def test_describe_producers(error: int, message: str | None, expected_text: str) -> None:
+    assert producers_failure(P, E(error), message, 3) == expected_text
 
 
 @pytest.mark.parametrize(
@@ -341,8 +353,8 @@ def test_describe_producers(error: int, message: str | None, expected: str) -> N
     ],
 )
 def test_describe_transactions(error: int, ending: str) -> None:
-    expected = f"DescribeTransactions request for transactionalId `a` failed {ending}"
-    assert describe_failure("a", E(error)) == expected
+    expected_text = f"DescribeTransactions request for transactionalId `a` failed {ending}"
+    assert describe_failure("a", E(error)) == expected_text
 
 
 @pytest.mark.parametrize(
@@ -354,8 +366,8 @@ def test_describe_transactions(error: int, ending: str) -> None:
     ],
 )
 def test_fence_producers(error: int, ending: str) -> None:
-    expected = f"InitProducerId request for transactionalId `a` failed due to {ending}"
-    assert fence_failure("a", E(error)) == expected
+    expected_text = f"InitProducerId request for transactionalId `a` failed due to {ending}"
+    assert fence_failure("a", E(error)) == expected_text
 
 
 @pytest.mark.parametrize(
@@ -375,8 +387,8 @@ def test_fence_producers(error: int, ending: str) -> None:
     ],
 )
 def test_write_txn_markers(error: int, ending: str) -> None:
-    expected = f"WriteTxnMarkers request with S failed {ending}"
-    assert marker_failure("S", E(error), 4) == expected
+    expected_text = f"WriteTxnMarkers request with S failed {ending}"
+    assert marker_failure("S", E(error), 4) == expected_text
 
 
 def test_codes_without_a_sentence_of_ours_are_named() -> None:
@@ -415,7 +427,7 @@ def coordinator_view(
 
 
 @pytest.mark.parametrize(
-    ("ids", "description", "verdict", "reason"),
+    ("ids", "description", "status", "reason"),
     [
         ({}, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 1"),
         ({1: "x"}, None, OpenTxnStatus.HANGING, "forgotten transactional id x"),
@@ -474,23 +486,23 @@ def coordinator_view(
 def test_verdicts(
     ids: dict[int, str],
     description: TransactionDescription | None,
-    verdict: OpenTxnStatus,
+    status: OpenTxnStatus,
     reason: str,
 ) -> None:
-    (finding,) = judge([OPEN], ids, {"x": description})
-    assert finding.verdict is verdict
-    assert reason in finding.reason
-    assert finding.transaction is OPEN
-    assert finding.transactional_id == ids.get(1)
-    assert finding.state == (description.state if description else None)
-    assert finding.coordinator_id == (2 if description else None)
+    (judged_transaction,) = judge([OPEN], ids, {"x": description})
+    assert judged_transaction.verdict is status
+    assert reason in judged_transaction.reason
+    assert judged_transaction.transaction is OPEN
+    assert judged_transaction.transactional_id == ids.get(1)
+    assert judged_transaction.state == (description.state if description else None)
+    assert judged_transaction.coordinator_id == (2 if description else None)
 
 
 def test_only_what_hangs_comes_with_a_command() -> None:
-    (hangs,) = judge([OPEN], {}, {})
-    assert hangs.command("txns") == "txns repair --topic t --partition 0 --yes"
-    (decided_finding,) = judge([OPEN], {1: "x"}, {"x": coordinator_view("PrepareCommit", P0)})
-    assert decided_finding.command("txns") is None
+    (hanging_transaction,) = judge([OPEN], {}, {})
+    assert hanging_transaction.command("txns") == "txns repair --topic t --partition 0 --yes"
+    (decided_transaction,) = judge([OPEN], {1: "x"}, {"x": coordinator_view("PrepareCommit", P0)})
+    assert decided_transaction.command("txns") is None
 
 
 @pytest.mark.parametrize(
@@ -533,13 +545,13 @@ def test_minus_one_means_none_in_a_producers_state() -> None:
     answer = ReceivedRequest(61, 0, None).answer(
         topics=[{"partitions": [{"active_producers": states}]}]
     )
-    none, producer_with_transaction = map(
+    no_state, state_with_transaction = map(
         parse_producer, answer.topics[0].partitions[0].active_producers
     )
-    assert (none.coordinator_epoch, none.txn_start_offset) == (None, None)
+    assert (no_state.coordinator_epoch, no_state.txn_start_offset) == (None, None)
     assert (
-        producer_with_transaction.coordinator_epoch,
-        producer_with_transaction.txn_start_offset,
+        state_with_transaction.coordinator_epoch,
+        state_with_transaction.txn_start_offset,
     ) == (0, 0)
 
 
@@ -557,17 +569,17 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
     async def story(virtual_cluster: VirtualCluster) -> tuple[tuple[CoordinatorRecord, ...], ...]:
         async with (
             virtual_cluster.client() as cluster,
-            Producer(cluster, transactional_id="shop") as shop,
+            Producer(cluster, transactional_id="shop") as shop_producer,
         ):
-            no_entries = await read_coordinator_records(cluster, "shop", since_ms=0)
-            await shop.init_transactions()
-            for end in (shop.commit, shop.abort):
-                shop.begin()
-                await shop.send("orders", 0, b"x")
+            no_records = await read_coordinator_records(cluster, "shop", since_ms=0)
+            await shop_producer.init_transactions()
+            for end in (shop_producer.commit, shop_producer.abort):
+                shop_producer.begin()
+                await shop_producer.send("orders", 0, b"x")
                 await end()
             now_ms = cluster.clock.now_ms()
             return (
-                no_entries,
+                no_records,
                 await read_coordinator_records(cluster, "shop", since_ms=0),
                 await read_coordinator_records(cluster, "other", since_ms=0),
                 await read_coordinator_records(
@@ -575,25 +587,33 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
                 ),
             )
 
-    no_entries, entries, entries_of_other, later_entries = run_cluster(story, level=2)
-    assert no_entries == entries_of_other == later_entries == ()
-    decided_states = [entry.state for entry in entries if entry.state.startswith("Prepare")]
+    no_records, coordinator_records, records_of_other, later_records = run_cluster(story, level=2)
+    assert no_records == records_of_other == later_records == ()
+    decided_states = [
+        coordinator_record.state
+        for coordinator_record in coordinator_records
+        if coordinator_record.state.startswith("Prepare")
+    ]
     assert decided_states == ["PrepareCommit", "PrepareAbort"]
-    assert all(entry.is_v2 for entry in entries if entry.state.startswith("Prepare"))
-    assert TopicPartition("orders", 0) in entries[1].partitions
+    assert all(
+        coordinator_record.is_v2
+        for coordinator_record in coordinator_records
+        if coordinator_record.state.startswith("Prepare")
+    )
+    assert TopicPartition("orders", 0) in coordinator_records[1].partitions
 
 
 def test_a_log_that_is_too_long_tells_nothing() -> None:
     async def story(virtual_cluster: VirtualCluster) -> tuple[CoordinatorRecord, ...]:
         async with (
             virtual_cluster.client() as cluster,
-            Producer(cluster, transactional_id="shop") as shop,
+            Producer(cluster, transactional_id="shop") as shop_producer,
         ):
-            await shop.init_transactions()
+            await shop_producer.init_transactions()
             for _ in range(3):
-                shop.begin()
-                await shop.send("orders", 0, b"x")
-                await shop.commit()
+                shop_producer.begin()
+                await shop_producer.send("orders", 0, b"x")
+                await shop_producer.commit()
             return await read_coordinator_records(cluster, "shop", since_ms=0)
 
     most_records, decision_log.RECORDS_MAX = decision_log.RECORDS_MAX, 2  # type: ignore[misc]
@@ -703,9 +723,9 @@ async def test_a_topic_that_is_not_there_is_refused(kafka: AsyncSimulatedKafka) 
 
 def test_what_hangs_is_named_with_its_reason_and_its_end() -> None:
     assert about_hanging((), bootstrap="b:1") is None
-    report = about_hanging((HANGING,), bootstrap="b:1")
-    assert report is not None
-    assert report.splitlines() == [
+    report_text = about_hanging((HANGING,), bootstrap="b:1")
+    assert report_text is not None
+    assert report_text.splitlines() == [
         "1 transaction hangs:",
         "  orders-1 since offset 3: producer 7, epoch 0: no coordinator knows producer id 7",
         "    It was committed: end it with COMMIT, as so it is",
@@ -722,9 +742,9 @@ async def test_what_is_missing_tells_where_it_was_written(kafka: AsyncSimulatedK
     await write_aborted(kafka, "input", "b")
     admin = await kafka.rebuilt.admin()
     assert await about_exactly_once(admin, ["a"], "input", settle_ms=0) is None
-    report = await about_exactly_once(admin, ["a", "b"], "input", settle_ms=0)
-    assert report is not None
-    assert report.splitlines() == [
+    report_text = await about_exactly_once(admin, ["a", "b"], "input", settle_ms=0)
+    assert report_text is not None
+    assert report_text.splitlines() == [
         "not exactly once, from what was given to input:",
         "missing: 1 record",
         "  'b' (written there in a transaction that is aborted)",

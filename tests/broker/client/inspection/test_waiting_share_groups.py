@@ -52,7 +52,9 @@ def test_share_groups_that_wait_are_named_and_others_are_not() -> None:
             await producer.send("orders", 0, b"x")
             members = await reading(client)
             admin = Admin(client)
-            before_hanging = await explain(admin, ORDERS_0, now_ms=client.clock.now_ms())
+            explanation_before_hanging = await explain(
+                admin, ORDERS_0, now_ms=client.clock.now_ms()
+            )
             await make_hanging(admin, ORDERS_0, "ghost")
             await producer.send("orders", 0, b"y")
             position_by_group = {}
@@ -61,10 +63,15 @@ def test_share_groups_that_wait_are_named_and_others_are_not() -> None:
             explanation = await explain(admin, ORDERS_0, now_ms=client.clock.now_ms())
             for member in members:
                 await member.close()
-            return before_hanging, explanation, position_by_group
+            return explanation_before_hanging, explanation, position_by_group
 
-    before_hanging, explanation, position_by_group = run_cluster(story, topics=(("orders", 1),))
-    assert (before_hanging.cause, before_hanging.share_groups) == (StandingCause.NOTHING, ())
+    explanation_before_hanging, explanation, position_by_group = run_cluster(
+        story, topics=(("orders", 1),)
+    )
+    assert (explanation_before_hanging.cause, explanation_before_hanging.share_groups) == (
+        StandingCause.NOTHING,
+        (),
+    )
     assert explanation.cause is StandingCause.HANGING
     assert [share_group.group_id for share_group in explanation.share_groups] == ["careful"]
     (waiting_group,) = explanation.share_groups
@@ -140,11 +147,11 @@ def _offsets(error: ErrorCode) -> Any:
 async def test_a_group_that_is_gone_waits_for_nothing_and_a_refusal_is_told(
     error: ErrorCode, *, is_told: bool
 ) -> None:
-    handlers = {
+    handler_by_api = {
         ClientApi.LIST_GROUPS: listing_of_groups(),
         ClientApi.DESCRIBE_SHARE_GROUP_OFFSETS: _offsets(error),
     }
-    async with FakeBroker(handlers) as broker, Cluster(broker.address) as client:
+    async with FakeBroker(handler_by_api) as broker, Cluster(broker.address) as client:
         waiting_groups = await waiting_share_groups(Admin(client), ORDERS_0)
     assert waiting_groups.groups == ()
     sentences = [

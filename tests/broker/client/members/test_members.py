@@ -231,7 +231,7 @@ async def test_after_a_sync_that_was_lost_it_joins_again(cluster: VirtualCluster
         cluster.arm(Disconnect(), FaultPoint.CLIENT_RESPONSE, "lost", api="SyncGroup", limit=1)
         cluster.arm(Pass(), FaultPoint.CLIENT_REQUEST, "joins", api="JoinGroup")
         await a.subscribe(["orders"], until=ALL)
-        assert {rule_state.rule.id: rule_state.struck for rule_state in cluster.injector.rules()}[
+        assert {armed_rule.rule.id: armed_rule.struck for armed_rule in cluster.injector.rules()}[
             "joins"
         ] == 3
 
@@ -447,10 +447,10 @@ async def test_one_that_stands_still_is_expelled_and_joins_again_when_it_polls(
         with pytest.raises(ClientError) as error_info:
             await a.commit()
         assert error_info.value.error == ErrorCode.unknown_member_id
-        poll = cluster.env.tasks.spawn(a.poll(), name="back")
+        poll_task = cluster.env.tasks.spawn(a.poll(), name="back")
         await asyncio.sleep(1)
         await b.poll()
-        await poll
+        await poll_task
         await a.poll(until=ALL - b.assigned)
 
 
@@ -638,7 +638,7 @@ async def test_a_topic_that_is_made_later(cluster: VirtualCluster) -> None:
             await client.refresh(["late"], create=True)
         for _ in range(50):
             await a.poll()
-            if any(position.topic == "late" for position in a.positions):
+            if any(topic_partition.topic == "late" for topic_partition in a.positions):
                 return
             await asyncio.sleep(0.3)
         raise AssertionError("it was never assigned")

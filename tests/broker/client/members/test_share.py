@@ -77,11 +77,11 @@ async def test_a_record_is_one_members_until_it_says_what_becomes_of_it(
         a.acknowledge(ORDERS_0, [0])
         a.acknowledge(ORDERS_0, [1], "release")
         a.acknowledge(ORDERS_0, [2], "reject")
-        commit = await a.commit()
-        assert commit.error is ErrorCode.none
+        commit_answers = await a.commit()
+        assert commit_answers.error is ErrorCode.none
         assert [
             (acknowledgement.first_offset, acknowledgement.type)
-            for acknowledgement in commit.acknowledged_ranges
+            for acknowledgement in commit_answers.acknowledged_ranges
         ] == [
             (0, Acknowledge.ACCEPT),
             (1, Acknowledge.RELEASE),
@@ -96,11 +96,11 @@ async def test_what_was_said_goes_with_the_next_poll(cluster: VirtualCluster) ->
         await write(cluster, "first")
         assert await poll_values(a) == [("first", 1)]
         a.acknowledge(ORDERS_0, [0], "release")
-        poll_result = await a.poll(max_wait_ms=500)
-        assert [acknowledgement.error for acknowledgement in poll_result.acknowledged_ranges] == [
+        poll_answers = await a.poll(max_wait_ms=500)
+        assert [acknowledgement.error for acknowledgement in poll_answers.acknowledged_ranges] == [
             ErrorCode.none
         ]
-        assert values_and_counts(poll_result) == [("first", 2)]
+        assert values_and_counts(poll_answers) == [("first", 2)]
 
 
 @one_partition
@@ -112,10 +112,10 @@ async def test_markers_and_aborted_records_are_not_for_applications(
         await write(cluster, "committed", committed=True)
         assert await poll_values(a) == [("committed", 1)]
         a.acknowledge(ORDERS_0, [2])
-        commit = await a.commit()
+        commit_answers = await a.commit()
         assert [
             (acknowledgement.first_offset, acknowledgement.error)
-            for acknowledgement in commit.acknowledged_ranges
+            for acknowledgement in commit_answers.acknowledged_ranges
         ] == [(2, ErrorCode.none)]
         assert not a._queued_acknowledgements
 
@@ -153,8 +153,8 @@ async def test_a_new_leader_knows_no_session(cluster: VirtualCluster) -> None:
         assert await poll_values(a) == [("work", 1)]
         cluster.move(ORDERS_0)
         a.acknowledge(ORDERS_0, [0])
-        commit = await a.commit()
-        assert commit.error is ErrorCode.unknown_topic_or_partition
+        commit_answers = await a.commit()
+        assert commit_answers.error is ErrorCode.unknown_topic_or_partition
         assert await poll_values(a) == []  # its metadata are those of before
         assert [record_value for record_value, _ in await poll_values(a)] == ["work"]
 

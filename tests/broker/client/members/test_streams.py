@@ -24,14 +24,16 @@ def options(member_id: str, **fields: str) -> MemberOptions:
 
 @two_partitions
 async def test_two_members_share_tasks_and_read_on(cluster: VirtualCluster) -> None:
-    async with cluster.client("a") as client, cluster.client("b") as other_client:
-        a, b = GroupMember(client, options("a")), GroupMember(other_client, options("b"))
+    async with cluster.client("a") as client, cluster.client("b") as other_cluster:
+        a, b = GroupMember(client, options("a")), GroupMember(other_cluster, options("b"))
         await a.subscribe(["orders"], until=frozenset(PLACES))
         async with Producer(client) as producer:
             for topic_partition in PLACES:
                 await producer.send(topic_partition.topic, topic_partition.partition, b"one")
         values = [
-            record.value for _, fetched in (await a.poll()).fetched for record in fetched.records
+            record.value
+            for _, fetch_result in (await a.poll()).fetched
+            for record in fetch_result.records
         ]
         assert values == [b"one", b"one"]
         await a.commit()

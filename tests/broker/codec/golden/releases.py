@@ -42,19 +42,19 @@ def clients_jar(version: str) -> Path:
     Raises:
         ApacheKafkaError: Maven is missing or failed.
     """
-    jar = CACHE / "kafka" / "clients" / f"kafka-clients-{version}.jar"
+    jar_file = CACHE / "kafka" / "clients" / f"kafka-clients-{version}.jar"
     with hold_lock(CACHE / "kafka" / "clients.lock"):
-        if not jar.exists():
+        if not jar_file.exists():
             maven = tool("mvn", "Apache Kafka's jars are fetched with Maven")
             command = [
                 *(maven, "-q", "-B", "dependency:copy"),
                 f"-Dartifact=org.apache.kafka:kafka-clients:{version}",
-                f"-DoutputDirectory={jar.parent}",
+                f"-DoutputDirectory={jar_file.parent}",
             ]
             output = output_of(command, f"kafka-clients {version}")
-            if not jar.exists():
+            if not jar_file.exists():
                 raise ApacheKafkaError(f"kafka-clients {version}:\n{output}")
-    return jar
+    return jar_file
 
 
 def record(line: str) -> dict[str, Any]:
@@ -63,11 +63,11 @@ def record(line: str) -> dict[str, Any]:
     broker_listener = "zkBroker" if line in _ZOOKEEPER_LINES else "broker"
     broker: dict[int, list[int]] = {}
     controller: dict[int, list[int]] = {}
-    with zipfile.ZipFile(clients_jar(version)) as jar:
-        for name in jar.namelist():
+    with zipfile.ZipFile(clients_jar(version)) as jar_archive:
+        for name in jar_archive.namelist():
             if _SPEC.fullmatch(name) is None:
                 continue
-            spec = _read(jar.read(name).decode())
+            spec = _read(jar_archive.read(name).decode())
             versions = _versions(spec)
             if versions is None:
                 continue

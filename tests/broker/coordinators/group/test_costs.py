@@ -42,8 +42,8 @@ async def members(group_bench: GroupBench, count: int) -> None:
 async def classic(group_bench: GroupBench, count: int) -> None:
     """Let ``count`` members join one classic group and form a generation."""
     joins = [group_bench.later(group_bench.join()) for _ in range(count)]
-    for join in joins:
-        await join
+    for join_task in joins:
+        await join_task
 
 
 async def names(group_bench: GroupBench, count: int) -> None:

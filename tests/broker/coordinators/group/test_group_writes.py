@@ -87,133 +87,135 @@ class Hold:
         self.held += 1
         return await self._answer
 
-    def release(self, answer: Rejection | None = None) -> None:
-        self._answer.set_result(answer)
+    def release(self, rejection: Rejection | None = None) -> None:
+        self._answer.set_result(rejection)
 
 
 @within(run_groups)
 async def test_a_write_is_answered_when_it_is_replicated(group_bench: GroupBench) -> None:
-    writing = GroupWriter(group_bench)
+    group_writer = GroupWriter(group_bench)
     group_bench.log.is_held = True
-    answer = group_bench.later(writing.write(writing.operation()))
+    answer_task = group_bench.later(group_writer.write(group_writer.operation()))
     await group_bench.pass_ms(1)
-    assert (writing.appended, answer.done()) == ([1], False)
+    assert (group_writer.appended, answer_task.done()) == ([1], False)
     group_bench.log.release()
-    assert await answer == Decision(number=1, records=(RECORD,))
+    assert await answer_task == Decision(number=1, records=(RECORD,))
 
 
 @within(run_groups)
 async def test_a_write_that_is_not_replicated_in_time_is_refused_though_appended(
     group_bench: GroupBench,
 ) -> None:
-    writing = GroupWriter(group_bench)
+    group_writer = GroupWriter(group_bench)
     group_bench.log.is_held = True
-    answer = group_bench.later(writing.write(writing.operation()))
+    answer_task = group_bench.later(group_writer.write(group_writer.operation()))
     await group_bench.pass_ms(1)
     group_bench.log.release(ErrorCode.request_timed_out)
-    refusal = await answer
+    refusal = await answer_task
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.coordinator_not_available
-    assert writing.appended == [1]
+    assert group_writer.appended == [1]
 
 
 @within(run_groups)
 async def test_a_decision_without_records_waits_for_nothing(group_bench: GroupBench) -> None:
-    writing = GroupWriter(group_bench)
+    group_writer = GroupWriter(group_bench)
     hold = Hold(group_bench)
     group_bench.log.is_held = True
-    assert await writing.write(writing.operation(records=())) == Decision(number=1)
-    assert (hold.held, writing.appended, group_bench.log.end) == (0, [1], 0)
+    assert await group_writer.write(group_writer.operation(records=())) == Decision(number=1)
+    assert (hold.held, group_writer.appended, group_bench.log.end) == (0, [1], 0)
 
 
 @within(run_groups)
 async def test_a_rejected_decision_appends_nothing(group_bench: GroupBench) -> None:
-    writing = GroupWriter(group_bench)
-    writing.rejection = REFUSAL
-    assert await writing.write(writing.operation()) is REFUSAL
-    assert (writing.appended, group_bench.log.end) == ([], 0)
+    group_writer = GroupWriter(group_bench)
+    group_writer.rejection = REFUSAL
+    assert await group_writer.write(group_writer.operation()) is REFUSAL
+    assert (group_writer.appended, group_bench.log.end) == ([], 0)
 
 
 @within(run_groups)
 async def test_a_held_write_is_decided_again_when_the_log_lets_it(group_bench: GroupBench) -> None:
-    writing = GroupWriter(group_bench)
+    group_writer = GroupWriter(group_bench)
     hold = Hold(group_bench)
-    answer = group_bench.later(writing.write(writing.operation()))
+    answer_task = group_bench.later(group_writer.write(group_writer.operation()))
     await group_bench.pass_ms(1)
-    assert (hold.held, writing.decided, writing.appended) == (1, 1, [])
+    assert (hold.held, group_writer.decided, group_writer.appended) == (1, 1, [])
     hold.release()
-    assert await answer == Decision(number=2, records=(RECORD,))
-    assert writing.appended == [2]
+    assert await answer_task == Decision(number=2, records=(RECORD,))
+    assert group_writer.appended == [2]
 
 
 @within(run_groups)
 async def test_a_held_write_that_is_rejected_afterwards_appends_nothing(
     group_bench: GroupBench,
 ) -> None:
-    writing = GroupWriter(group_bench)
+    group_writer = GroupWriter(group_bench)
     hold = Hold(group_bench)
-    answer = group_bench.later(writing.write(writing.operation()))
+    answer_task = group_bench.later(group_writer.write(group_writer.operation()))
     await group_bench.pass_ms(1)
-    writing.rejection = REFUSAL
+    group_writer.rejection = REFUSAL
     hold.release()
-    assert await answer is REFUSAL
-    assert (writing.decided, writing.appended) == (2, [])
+    assert await answer_task is REFUSAL
+    assert (group_writer.decided, group_writer.appended) == (2, [])
 
 
 @within(run_groups)
 async def test_a_write_whose_group_moves_while_it_is_held_appends_nothing(
     group_bench: GroupBench,
 ) -> None:
-    writing = GroupWriter(group_bench)
+    group_writer = GroupWriter(group_bench)
     hold = Hold(group_bench)
-    answer = group_bench.later(writing.write(writing.operation()))
+    answer_task = group_bench.later(group_writer.write(group_writer.operation()))
     await group_bench.pass_ms(1)
-    writing.is_current = False
+    group_writer.is_current = False
     hold.release()
-    assert await answer is MOVED
-    assert (writing.decided, writing.appended) == (1, [])
+    assert await answer_task is MOVED
+    assert (group_writer.decided, group_writer.appended) == (1, [])
 
 
 @within(run_groups)
 async def test_a_write_that_a_fault_refuses_is_not_decided_again(group_bench: GroupBench) -> None:
-    writing = GroupWriter(group_bench)
+    group_writer = GroupWriter(group_bench)
     hold = Hold(group_bench)
-    answer = group_bench.later(writing.write(writing.operation()))
+    answer_task = group_bench.later(group_writer.write(group_writer.operation()))
     await group_bench.pass_ms(1)
     hold.release(REFUSAL)
-    refusal = await answer
+    refusal = await answer_task
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.coordinator_not_available
-    assert (writing.decided, writing.appended) == (1, [])
+    assert (group_writer.decided, group_writer.appended) == (1, [])
 
 
 @within(run_groups)
 async def test_decisions_of_a_group_that_take_slices_are_made_one_after_the_other(
     group_bench: GroupBench,
 ) -> None:
-    writing = GroupWriter(group_bench)
-    operation = writing.operation(element_count=LOOKS * LOOK_ELEMENTS)
+    group_writer = GroupWriter(group_bench)
+    operation = group_writer.operation(element_count=LOOKS * LOOK_ELEMENTS)
 
     async def write() -> None:
-        pace = writing.pace()
+        pace = group_writer.pace()
         await operation.run_and_wait(pace)
         assert pace.has_rested
 
     await asyncio.gather(*(write() for _ in range(5)))
-    assert (writing.decided, writing.appended) == (5, [1, 2, 3, 4, 5]), "none was made anew"
+    assert (group_writer.decided, group_writer.appended) == (5, [1, 2, 3, 4, 5]), (
+        "none was made anew"
+    )
 
 
 @within(run_groups)
 async def test_a_decision_in_slices_whose_group_moves_in_a_break_appends_nothing(
     group_bench: GroupBench,
 ) -> None:
-    writing = GroupWriter(group_bench)
-    operation = writing.operation(element_count=LOOKS * LOOK_ELEMENTS)
-    answer = group_bench.later(operation.run_and_wait(writing.pace()))
+    group_writer = GroupWriter(group_bench)
+    operation = group_writer.operation(element_count=LOOKS * LOOK_ELEMENTS)
+    answer_task = group_bench.later(operation.run_and_wait(group_writer.pace()))
     await asyncio.sleep(0)
-    writing.is_current = False
-    assert await answer is MOVED
-    assert writing.appended == []
+    group_writer.is_current = False
+    assert await answer_task is MOVED
+    assert group_writer.appended == []
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
@@ -253,8 +255,8 @@ async def test_a_classic_group_that_a_fault_keeps_out_of_the_log_is_forgotten(
     answers = [group_bench.later(group_bench.join()) for _ in range(2)]
     await asyncio.sleep(0)
     hold.release(REFUSAL)
-    for answer in answers:
-        assert (await answer).error is ErrorCode.coordinator_not_available
+    for answer_task in answers:
+        assert (await answer_task).error is ErrorCode.coordinator_not_available
     assert group_bench.groups.list() == ()
 
 
@@ -262,12 +264,12 @@ async def test_a_classic_group_that_a_fault_keeps_out_of_the_log_is_forgotten(
 async def test_a_classic_group_that_other_records_tell_of_is_not_forgotten(
     group_bench: GroupBench,
 ) -> None:
-    writing = GroupWriter(group_bench)
+    group_writer = GroupWriter(group_bench)
     hold = Hold(group_bench)
-    answer = group_bench.later(group_bench.join())
+    answer_task = group_bench.later(group_bench.join())
     await asyncio.sleep(0)
     group_bench.log.admission = None
-    await writing.write(writing.operation())
+    await group_writer.write(group_writer.operation())
     hold.release(REFUSAL)
-    await answer
+    await answer_task
     assert len(group_bench.groups.list()) == 1

@@ -60,11 +60,11 @@ async def test_a_heartbeat_is_answered_when_its_records_are_replicated(
     group_bench: GroupBench,
 ) -> None:
     group_bench.log.is_held = True
-    waits = group_bench.later(group_bench.consume("a"))
+    waits_task = group_bench.later(group_bench.consume("a"))
     await group_bench.pass_ms(1_000)
-    assert not waits.done()
+    assert not waits_task.done()
     group_bench.log.release()
-    assert (await waits).member_epoch == 2
+    assert (await waits_task).member_epoch == 2
     batch_count_before = len(group_bench.log.batches)
     assert (await group_bench.consume("a", 2)).member_epoch == 2
     assert (
@@ -80,10 +80,10 @@ async def test_records_that_are_refused_or_not_replicated_are_an_error(
     assert (await group_bench.consume("a")).error is E.coordinator_not_available
     group_bench.log.refusal = None
     group_bench.log.is_held = True
-    waits = group_bench.later(group_bench.consume("a"))
+    waits_task = group_bench.later(group_bench.consume("a"))
     await group_bench.pass_ms(1)
     group_bench.log.release(E.request_timed_out)
-    assert (await waits).error is E.coordinator_not_available
+    assert (await waits_task).error is E.coordinator_not_available
 
 
 @within(run_groups)
@@ -223,12 +223,12 @@ async def test_a_classic_member_does_not_replace_consumers_that_have_joined_mean
     await group_bench.consume("a")
     await group_bench.consume("a", LEFT_EPOCH)
     held = HeldAppend(group_bench)
-    joins = group_bench.later(group_bench.join())
+    joins_task = group_bench.later(group_bench.join())
     await group_bench.pass_ms(1)
     assert held.is_waiting
     await group_bench.consume("b")
     held.release()
-    assert (await joins).error is E.inconsistent_group_protocol
+    assert (await joins_task).error is E.inconsistent_group_protocol
     assert set(consumers(group_bench).members) == {"b"}
 
 
@@ -251,13 +251,13 @@ async def test_a_classic_member_that_leaves_what_is_a_classic_group_meanwhile_co
     await group_bench.consume("a")
     member_id = (await group_bench.join(protocols=(("range", SUBSCRIPTION),))).member_id
     held = HeldAppend(group_bench)
-    leaves = group_bench.later(group_bench.leave(member_id))
+    leaves_task = group_bench.later(group_bench.leave(member_id))
     await group_bench.pass_ms(1)
     assert held.is_waiting
     await group_bench.consume("a", LEFT_EPOCH)
     assert isinstance(group_bench.group(), ClassicGroup)
     held.release()
-    assert (await leaves).error is E.coordinator_not_available
+    assert (await leaves_task).error is E.coordinator_not_available
     assert member_id in group_bench.group().members
 
 
@@ -295,10 +295,10 @@ async def test_a_classic_group_that_can_not_be_converted_stays_as_it_is(
     group_bench: GroupBench,
 ) -> None:
     await group_bench.stable(protocol_type="connect")
-    log_end = group_bench.log.end
+    log_end_offset = group_bench.log.end
     assert isinstance(await group_bench.consume("a"), Rejection)
     assert isinstance(group_bench.group(), ClassicGroup)
-    assert group_bench.log.end == log_end
+    assert group_bench.log.end == log_end_offset
 
 
 def test_an_assignor_in_the_background_writes_what_the_next_heartbeat_tells() -> None:
@@ -316,23 +316,23 @@ def test_an_assignor_in_the_background_writes_what_the_next_heartbeat_tells() ->
 @pytest.mark.parametrize("is_moved", [True, False])
 def test_an_assignor_in_the_background_may_be_refused_or_come_too_late(is_moved: bool) -> None:
     async def main(group_bench: GroupBench) -> None:
-        waits = group_bench.later(group_bench.consume("a"))
+        waits_task = group_bench.later(group_bench.consume("a"))
         group_bench.log.is_held = True
         await asyncio.sleep(0)
-        log_end = group_bench.log.end
-        assert log_end
+        log_end_offset = group_bench.log.end
+        assert log_end_offset
         if is_moved:
             group_bench.unload()
         else:
             group_bench.log.refusal = E.not_enough_replicas
         with capture_logs() as lines:
             await group_bench.pass_ms(1)
-        assert group_bench.log.end == log_end
+        assert group_bench.log.end == log_end_offset
         refused_groups = [line["group"] for line in lines if line["event"] == "group.write-refused"]
         assert refused_groups == ([] if is_moved else [GROUP])
         group_bench.log.refusal = None
         group_bench.log.release()
-        assert isinstance(await waits, Rejection) is is_moved
+        assert isinstance(await waits_task, Rejection) is is_moved
 
     run_groups(main, rules=Rules(assignors_run_in_background=True))
 
@@ -436,8 +436,8 @@ def test_a_consumer_group_is_mixed_and_downgraded_where_the_policy_allows_it(
     async def main(group_bench: GroupBench) -> None:
         await group_bench.consume("a")
         join_reply = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
-        expected = E.none if can_join else E.inconsistent_group_protocol
-        assert join_reply.error is expected
+        expected_error = E.none if can_join else E.inconsistent_group_protocol
+        assert join_reply.error is expected_error
         await group_bench.consume("a", LEFT_EPOCH)
         assert isinstance(group_bench.group(), ClassicGroup) is is_downgraded
 
@@ -453,12 +453,12 @@ async def test_a_generation_is_answered_when_its_assignment_is_replicated(
 ) -> None:
     member = (await group_bench.join()).member_id
     group_bench.log.is_held = True
-    waits = group_bench.later(group_bench.sync(member, assignments={member: b"mine"}))
+    waits_task = group_bench.later(group_bench.sync(member, assignments={member: b"mine"}))
     await group_bench.pass_ms(1_000)
-    assert not waits.done()
+    assert not waits_task.done()
     assert group_bench.group().state_name == "CompletingRebalance"
     group_bench.log.release()
-    assert (await waits).assignment == b"mine"
+    assert (await waits_task).assignment == b"mine"
     assert group_bench.group().state_name == "Stable"
     assert not group_bench.groups.members._waiting_answers
 
@@ -469,10 +469,10 @@ async def test_an_assignment_that_is_not_replicated_starts_a_rebalance(
 ) -> None:
     member = (await group_bench.join()).member_id
     group_bench.log.is_held = True
-    waits = group_bench.later(group_bench.sync(member, assignments={member: b"mine"}))
+    waits_task = group_bench.later(group_bench.sync(member, assignments={member: b"mine"}))
     await group_bench.pass_ms(10)
     group_bench.log.release(E.request_timed_out)
-    assert (await waits).error is E.coordinator_not_available
+    assert (await waits_task).error is E.coordinator_not_available
     assert group_bench.group().state_name == "PreparingRebalance"
 
 
@@ -545,44 +545,44 @@ async def test_who_has_joined_and_does_not_sync_is_removed(group_bench: GroupBen
 @within(run_groups)
 async def test_who_does_not_join_again_in_time_is_left_behind(group_bench: GroupBench) -> None:
     old_member = await group_bench.stable(rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
-    waits = group_bench.later(group_bench.join())
+    waits_task = group_bench.later(group_bench.join())
     await group_bench.pass_ms(19_000)
     assert group_bench.heartbeat(old_member) is E.rebalance_in_progress
-    assert not waits.done()
+    assert not waits_task.done()
     await group_bench.pass_ms(1_001)
-    assert (await waits).generation == 2
+    assert (await waits_task).generation == 2
     assert group_bench.heartbeat(old_member, 2) is E.unknown_member_id
 
 
 @within(run_groups, group_initial_rebalance_delay_ms=3_000)
 async def test_a_first_rebalance_waits_for_more_members(group_bench: GroupBench) -> None:
-    first_join = group_bench.later(group_bench.join())
+    first_join_task = group_bench.later(group_bench.join())
     await group_bench.pass_ms(2_000)
-    second_join = group_bench.later(group_bench.join())
+    second_join_task = group_bench.later(group_bench.join())
     await group_bench.pass_ms(1_500)
-    assert not first_join.done()  # somebody came, so the delay began anew
+    assert not first_join_task.done()  # somebody came, so the delay began anew
     await group_bench.pass_ms(2_000)
-    assert {(await first_join).generation, (await second_join).generation} == {1}
+    assert {(await first_join_task).generation, (await second_join_task).generation} == {1}
 
 
 @within(run_groups)
 async def test_who_waits_when_the_partition_moves_is_sent_away(group_bench: GroupBench) -> None:
     leader = await group_bench.stable()
-    joins = group_bench.later(group_bench.join())
+    joins_task = group_bench.later(group_bench.join())
     await group_bench.pass_ms(1)
     group_bench.unload()
-    assert (await joins).error is E.not_coordinator
+    assert (await joins_task).error is E.not_coordinator
     group_bench.load()
     assert group_bench.heartbeat(leader) is E.none
 
-    joins = group_bench.later(group_bench.join())
+    joins_task = group_bench.later(group_bench.join())
     await group_bench.pass_ms(1)
     await group_bench.join(leader)
-    follower = (await joins).member_id
-    syncs = group_bench.later(group_bench.sync(follower, 2))
+    follower = (await joins_task).member_id
+    syncs_task = group_bench.later(group_bench.sync(follower, 2))
     await group_bench.pass_ms(1)
     group_bench.unload()
-    assert (await syncs).error is E.not_coordinator
+    assert (await syncs_task).error is E.not_coordinator
 
 
 @within(run_groups)
@@ -618,10 +618,10 @@ async def test_a_write_that_ends_after_the_partition_has_moved_changes_nothing(
 ) -> None:
     member = (await group_bench.join()).member_id
     group_bench.log.is_held = True
-    waits = group_bench.later(group_bench.sync(member, assignments={member: b"mine"}))
+    waits_task = group_bench.later(group_bench.sync(member, assignments={member: b"mine"}))
     await group_bench.pass_ms(1)
     group_bench.unload()
-    assert (await waits).error is E.not_coordinator
+    assert (await waits_task).error is E.not_coordinator
     group_bench.load()
     group_bench.log.release()
     await group_bench.pass_ms(1)
@@ -639,16 +639,16 @@ async def test_a_write_that_ends_after_the_partition_was_loaded_again_moves_no_t
         await group_bench.join(rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
     ).member_id
     group_bench.log.is_held = True
-    syncs = group_bench.later(group_bench.sync(member, assignments={member: b"mine"}))
+    syncs_task = group_bench.later(group_bench.sync(member, assignments={member: b"mine"}))
     await group_bench.pass_ms(1)
     group_bench.unload()
-    assert (await syncs).error is E.not_coordinator
+    assert (await syncs_task).error is E.not_coordinator
     group_bench.load()
-    joins = group_bench.later(group_bench.join(rebalance_timeout_ms=20_000))
+    joins_task = group_bench.later(group_bench.join(rebalance_timeout_ms=20_000))
     await group_bench.pass_ms(1)
     group_bench.log.release()
     await group_bench.pass_ms(20_000)
-    assert joins.done(), "the rebalance has ended without the silent member"
+    assert joins_task.done(), "the rebalance has ended without the silent member"
 
 
 @within(run_groups)
@@ -728,10 +728,10 @@ def test_a_snapshot_has_positions_and_what_waits() -> None:
             producer_id=pid,
             high_watermark=NO_RECORD_LIMIT,
         )
-    node = "broker/2/group/5"
+    node_name = "broker/2/group/5"
     assert list(trace.positions()) == [
-        PositionNow(node=node, group="g", tp="t-0", offset=3),
-        PositionNow(node=node, group="g", tp="t-1", offset=4, pid=PID),
+        PositionNow(node=node_name, group="g", tp="t-0", offset=3),
+        PositionNow(node=node_name, group="g", tp="t-1", offset=4, pid=PID),
     ]
 
 
@@ -955,7 +955,7 @@ async def test_a_generation_of_hundreds_answers_all_and_nobody_passes_another(
     group_bench: GroupBench,
 ) -> None:
     joins = [group_bench.later(group_bench.join()) for _ in range(300)]
-    replies = [await join for join in joins]
+    replies = [await join_task for join_task in joins]
     assert {reply.error for reply in replies} == {E.none}
     assert {reply.generation for reply in replies} == {1}
     leader = next(reply for reply in replies if reply.members)
@@ -968,7 +968,7 @@ async def test_a_generation_of_hundreds_answers_all_and_nobody_passes_another(
 
 
 @pytest.mark.parametrize(
-    ("coordinator_error_code", "by"),
+    ("coordinator_error_code", "errors"),
     [
         (
             E.coordinator_not_available,
@@ -988,9 +988,9 @@ async def test_a_generation_of_hundreds_answers_all_and_nobody_passes_another(
     ],
 )
 def test_errors_of_a_log_become_states_of_the_coordinator(
-    coordinator_error_code: ErrorCode, by: list[ErrorCode]
+    coordinator_error_code: ErrorCode, errors: list[ErrorCode]
 ) -> None:
-    assert {coordinator_error(error) for error in by} == {coordinator_error_code}
+    assert {coordinator_error(error) for error in errors} == {coordinator_error_code}
 
 
 @pytest.mark.parametrize(
@@ -1031,10 +1031,10 @@ async def test_a_heartbeat_with_many_names_is_the_same_in_slices(
     group_bench.unload()
     group_bench.load()
     group_bench.log.end = 0
-    waits = group_bench.later(joins(group_bench, "a", group_bench.pace()))
+    waits_task = group_bench.later(joins(group_bench, "a", group_bench.pace()))
     await asyncio.sleep(0)
     assert group_bench.log.batches == []
-    assert await waits == reply_at_once
+    assert await waits_task == reply_at_once
     assert group_bench.log.batches == [at_once]
 
 
@@ -1043,10 +1043,10 @@ async def test_a_heartbeat_with_many_names_is_the_same_in_slices(
 async def test_who_comes_between_the_slices_of_a_heartbeat_is_in_its_group(
     group_bench: GroupBench, joins: Callable[..., Any]
 ) -> None:
-    waits = group_bench.later(joins(group_bench, "a", group_bench.pace()))
+    waits_task = group_bench.later(joins(group_bench, "a", group_bench.pace()))
     await asyncio.sleep(0)
     assert (await joins(group_bench, "b")).member_id == "b"
-    assert (await waits).member_id == "a"
+    assert (await waits_task).member_id == "a"
     assert set(group_bench.group().members) == {"a", "b"}
 
 
@@ -1055,10 +1055,10 @@ async def test_who_comes_between_the_slices_of_a_heartbeat_is_in_its_group(
 async def test_a_heartbeat_whose_partition_moves_between_its_slices_is_sent_away(
     group_bench: GroupBench, joins: Callable[..., Any]
 ) -> None:
-    waits = group_bench.later(joins(group_bench, "a", group_bench.pace()))
+    waits_task = group_bench.later(joins(group_bench, "a", group_bench.pace()))
     await asyncio.sleep(0)
     group_bench.unload()
-    assert (await waits).error is E.not_coordinator
+    assert (await waits_task).error is E.not_coordinator
     assert group_bench.log.batches == []
 
 
@@ -1071,10 +1071,10 @@ async def test_a_small_heartbeat_that_assigns_many_members_has_breaks(
         await group_bench.consume(member_id)
     await group_bench.pass_ms(2_000)  # the interval between two assignments
     batch_count_before = len(group_bench.log.batches)
-    waits = group_bench.later(group_bench.consume("last"))
+    waits_task = group_bench.later(group_bench.consume("last"))
     await asyncio.sleep(0)
     assert len(group_bench.log.batches) == batch_count_before
-    assert (await waits).member_epoch == group_bench.group().assignment_epoch
+    assert (await waits_task).member_epoch == group_bench.group().assignment_epoch
     assert len(group_bench.log.batches) == batch_count_before + 1
     assert set(group_bench.group().target) == {*members, "last"}
 
@@ -1136,15 +1136,15 @@ def test_a_group_is_deleted_behind_what_was_written_before_since_4_1(
     async def main(group_bench: GroupBench) -> None:
         member_id = await group_bench.stable()
         group_bench.log.is_held = True
-        leaving = group_bench.later(group_bench.leave(member_id))
+        leaving_task = group_bench.later(group_bench.leave(member_id))
         await group_bench.pass_ms(1)
-        deleting = group_bench.later(group_bench.groups.delete(GROUP))
+        deleting_task = group_bench.later(group_bench.groups.delete(GROUP))
         await group_bench.pass_ms(1)
         group_bench.log.release(E.request_timed_out)
-        refusal = await deleting
+        refusal = await deleting_task
         assert refusal is not None
         assert refusal.error is E.coordinator_not_available
-        assert (await leaving).error is E.coordinator_not_available
+        assert (await leaving_task).error is E.coordinator_not_available
         assert isinstance(group_bench.groups.find(GROUP), Rejection) is is_deleted
 
     run_groups(main, rules=rules)

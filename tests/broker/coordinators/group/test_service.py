@@ -99,22 +99,22 @@ async def commit_unverified(
 @within(run_groups)
 async def test_every_request_of_a_group_elsewhere_is_sent_away(group_bench: GroupBench) -> None:
     group_bench.unload()
-    not_coordinator = E.not_coordinator
-    assert (await group_bench.join()).error is not_coordinator
-    assert (await group_bench.sync("m")).error is not_coordinator
-    assert group_bench.heartbeat("m") is not_coordinator
-    assert (await group_bench.leave("m")).error is not_coordinator
-    assert (await group_bench.consume("a")).error is not_coordinator
-    assert (await group_bench.commit()).error is not_coordinator
-    assert (await group_bench.fetch()).error is not_coordinator
+    not_coordinator_error = E.not_coordinator
+    assert (await group_bench.join()).error is not_coordinator_error
+    assert (await group_bench.sync("m")).error is not_coordinator_error
+    assert group_bench.heartbeat("m") is not_coordinator_error
+    assert (await group_bench.leave("m")).error is not_coordinator_error
+    assert (await group_bench.consume("a")).error is not_coordinator_error
+    assert (await group_bench.commit()).error is not_coordinator_error
+    assert (await group_bench.fetch()).error is not_coordinator_error
     rejection = await group_bench.groups.commit_in_transaction(
         commit_of(), PRODUCER, verify=verify_as_agreed
     )
     assert isinstance(rejection, Rejection)
-    assert rejection.error is not_coordinator
-    deleted = await group_bench.groups.delete(GROUP)
-    assert deleted is not None
-    assert deleted.error is not_coordinator
+    assert rejection.error is not_coordinator_error
+    deletion_rejection = await group_bench.groups.delete(GROUP)
+    assert deletion_rejection is not None
+    assert deletion_rejection.error is not_coordinator_error
     assert isinstance(group_bench.groups.find(GROUP), Rejection)
     assert isinstance(
         await group_bench.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=())),
@@ -226,16 +226,16 @@ async def test_a_commit_is_answered_when_it_is_replicated_and_seen_then(
 ) -> None:
     await group_bench.commit(3)
     group_bench.log.is_held = True
-    waits = group_bench.later(group_bench.commit(5))
+    waits_task = group_bench.later(group_bench.commit(5))
     await group_bench.pass_ms(1)
-    assert not waits.done()
+    assert not waits_task.done()
     assert await group_bench.fetch() == 3
-    stable_fetch = group_bench.later(group_bench.fetch(require_stable=True))
+    stable_fetch_task = group_bench.later(group_bench.fetch(require_stable=True))
     await group_bench.pass_ms(1)
-    assert not stable_fetch.done()
+    assert not stable_fetch_task.done()
     group_bench.log.release()
-    assert (await waits) == ((TopicPartition("orders", 0), E.none),)
-    assert (await stable_fetch, await group_bench.fetch()) == (5, 5)
+    assert (await waits_task) == ((TopicPartition("orders", 0), E.none),)
+    assert (await stable_fetch_task, await group_bench.fetch()) == (5, 5)
 
 
 @within(run_groups)
@@ -243,12 +243,12 @@ async def test_a_commit_that_is_not_replicated_is_refused_and_so_is_a_fetch_of_s
     group_bench: GroupBench,
 ) -> None:
     group_bench.log.is_held = True
-    commits = group_bench.later(group_bench.commit(5))
-    reads = group_bench.later(group_bench.fetch(require_stable=True))
+    commits_task = group_bench.later(group_bench.commit(5))
+    reads_task = group_bench.later(group_bench.fetch(require_stable=True))
     await group_bench.pass_ms(1)
     group_bench.log.release(E.request_timed_out)
-    assert (await commits).error is E.coordinator_not_available
-    assert (await reads).error is E.not_coordinator
+    assert (await commits_task).error is E.coordinator_not_available
+    assert (await reads_task).error is E.not_coordinator
 
 
 @within(run_groups)
@@ -257,10 +257,10 @@ async def test_errors_of_a_wait_reach_the_fetch_of_stable_positions(
 ) -> None:
     group_bench.log.is_held = True
     group_bench.later(group_bench.commit(5))
-    reads = group_bench.later(group_bench.fetch(require_stable=True))
+    reads_task = group_bench.later(group_bench.fetch(require_stable=True))
     await group_bench.pass_ms(1)
     group_bench.log.release(E.message_too_large)
-    assert (await reads).error is E.unknown_server_error
+    assert (await reads_task).error is E.unknown_server_error
 
 
 @within(run_groups)
@@ -271,22 +271,22 @@ async def test_a_refused_fetch_of_stable_positions_does_not_wait_for_the_log(
     group_bench.log.is_held = True
     group_bench.later(group_bench.consume("b"))
     await group_bench.pass_ms(1)
-    reads = group_bench.later(
+    reads_task = group_bench.later(
         group_bench.fetch(require_stable=True, member_id="nobody", member_epoch=1)
     )
     await group_bench.pass_ms(1)
-    assert reads.done()
-    assert (await reads).error is E.unknown_member_id
+    assert reads_task.done()
+    assert (await reads_task).error is E.unknown_member_id
 
 
 @within(run_groups)
 async def test_who_commits_while_the_partition_moves_is_sent_away(group_bench: GroupBench) -> None:
     group_bench.log.is_held = True
-    commits = group_bench.later(group_bench.commit(5))
+    commits_task = group_bench.later(group_bench.commit(5))
     await group_bench.pass_ms(1)
     group_bench.unload()
     group_bench.log.release()
-    assert (await commits).error is E.not_coordinator
+    assert (await commits_task).error is E.not_coordinator
 
 
 @within(run_groups)
@@ -347,10 +347,10 @@ async def test_a_large_commit_is_one_append_whose_bytes_are_made_in_slices(
     at_once = group_bench.log.batches.pop()
     group_bench.log.end = 0
     pace = Pace(group_bench.env.tasks.turns, group_bench.env.clock.stopwatch_ns)
-    waits = group_bench.later(group_bench.groups.commit(large_commit(), pace))
+    waits_task = group_bench.later(group_bench.groups.commit(large_commit(), pace))
     await asyncio.sleep(0)
     assert (pace.has_rested, group_bench.log.batches) == (True, [])
-    assert len(await waits) == 3_000
+    assert len(await waits_task) == 3_000
     assert group_bench.log.batches == [at_once]
 
 
@@ -359,11 +359,11 @@ async def test_who_comes_between_the_slices_of_a_large_commit_decides_about_it(
     group_bench: GroupBench,
 ) -> None:
     pace = Pace(group_bench.env.tasks.turns, group_bench.env.clock.stopwatch_ns)
-    waits = group_bench.later(group_bench.groups.commit(large_commit(), pace))
+    waits_task = group_bench.later(group_bench.groups.commit(large_commit(), pace))
     await asyncio.sleep(0)
     join_reply = await group_bench.join()
     assert join_reply.error is E.none
-    assert (await waits).error is E.unknown_member_id
+    assert (await waits_task).error is E.unknown_member_id
     batches = [read_records(batch) for batch in group_bench.log.batches]
     assert all(len(records) < 3_000 for records in batches)
 
@@ -373,10 +373,10 @@ async def test_a_large_commit_whose_partition_moves_between_its_slices_is_sent_a
     group_bench: GroupBench,
 ) -> None:
     pace = Pace(group_bench.env.tasks.turns, group_bench.env.clock.stopwatch_ns)
-    waits = group_bench.later(group_bench.groups.commit(large_commit(), pace))
+    waits_task = group_bench.later(group_bench.groups.commit(large_commit(), pace))
     await asyncio.sleep(0)
     group_bench.unload()
-    assert (await waits).error is E.not_coordinator
+    assert (await waits_task).error is E.not_coordinator
     assert group_bench.log.batches == []
 
 
@@ -414,15 +414,17 @@ async def test_a_commit_without_a_producer_is_an_ordinary_one(group_bench: Group
     assert (await group_bench.fetch(), await group_bench.fetch(require_stable=True)) == (9, 9)
     assert not isinstance(await commit_unverified(group_bench, -2, 0), Rejection)
     flags = [read_batch_header(batch).is_transactional for batch in group_bench.log.batches]
-    pending = [
-        pid for shard in group_bench.groups.shards() for pid in shard.offsets.pending_producers()
+    pending_producer_ids = [
+        producer_id
+        for shard in group_bench.groups.shards()
+        for producer_id in shard.offsets.pending_producers()
     ]
-    assert (flags, pending) == ([False, True], [-2])
+    assert (flags, pending_producer_ids) == ([False, True], [-2])
 
 
 @within(run_groups)
 async def test_pending_positions_end_with_the_marker(group_bench: GroupBench) -> None:
-    for committed, expected in ((False, 3), (True, 9)):
+    for committed, expected_number in ((False, 3), (True, 9)):
         await group_bench.commit(3)
         await pending(group_bench)
         assert group_bench.log.guards[-1] == 42
@@ -432,7 +434,7 @@ async def test_pending_positions_end_with_the_marker(group_bench: GroupBench) ->
         group_bench.groups.marker_written(
             HOME, marker(committed=committed), group_bench.log.end - 1
         )
-        assert await group_bench.fetch() == expected
+        assert await group_bench.fetch() == expected_number
 
 
 @within(run_groups)
@@ -528,23 +530,23 @@ async def test_positions_go_with_their_topic(group_bench: GroupBench) -> None:
 async def test_positions_are_deleted_one_by_one_and_with_their_group(
     group_bench: GroupBench,
 ) -> None:
-    orders = DeleteOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),))
+    orders_deletion = DeleteOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),))
     await group_bench.commit(5)
-    assert await group_bench.groups.delete_offsets(orders) == (
+    assert await group_bench.groups.delete_offsets(orders_deletion) == (
         (TopicPartition("orders", 0), E.none),
     )
     assert await group_bench.fetch() == -1
     await group_bench.commit(6)
     group_bench.log.refusal = E.not_enough_replicas
-    rejection = await group_bench.groups.delete_offsets(orders)
+    rejection = await group_bench.groups.delete_offsets(orders_deletion)
     assert isinstance(rejection, Rejection)
     assert rejection.error is E.coordinator_not_available
     group_bench.log.refusal = None
     assert await group_bench.groups.delete(GROUP) is None
-    missing = await group_bench.groups.delete(GROUP)
-    assert missing is not None
-    assert missing.error is E.group_id_not_found
-    second_deletion = await group_bench.groups.delete_offsets(orders)
+    missing_rejection = await group_bench.groups.delete(GROUP)
+    assert missing_rejection is not None
+    assert missing_rejection.error is E.group_id_not_found
+    second_deletion = await group_bench.groups.delete_offsets(orders_deletion)
     assert isinstance(second_deletion, Rejection)
     nameless = await group_bench.groups.delete_offsets(DeleteOffsets(group_id="", partitions=()))
     assert isinstance(nameless, Rejection)
@@ -609,7 +611,7 @@ async def test_nothing_expires_of_partitions_that_move_while_one_waits(
         await group_bench.commit(5, group_id=f"g{number}")
     first_shard, *other_shards = group_bench.groups.shards()
     assert all(len(shard.groups) > 1 for shard in group_bench.groups.shards())
-    log_end = group_bench.log.end
+    log_end_offset = group_bench.log.end
     moving_shards = [first_shard] if moves_first else other_shards
 
     async def move() -> Rejection | None:
@@ -622,12 +624,12 @@ async def test_nothing_expires_of_partitions_that_move_while_one_waits(
     group_bench.env.clock.advance(8 * DAY_MS)
     group_bench.groups.expire()
     await group_bench.pass_ms(1)
-    staying = [first_shard, *other_shards]
+    staying_shards = [first_shard, *other_shards]
     for shard in moving_shards:
-        staying.remove(shard)
+        staying_shards.remove(shard)
         assert shard.groups, "the next coordinator sees to it"
-    assert not any(shard.groups for shard in staying)
-    assert group_bench.log.end > log_end
+    assert not any(shard.groups for shard in staying_shards)
+    assert group_bench.log.end > log_end_offset
 
 
 @within(run_groups)
@@ -635,12 +637,12 @@ async def test_a_deletion_of_positions_that_are_not_there_writes_nothing(
     group_bench: GroupBench,
 ) -> None:
     await group_bench.commit(5)
-    log_end = group_bench.log.end
+    log_end_offset = group_bench.log.end
     refusing_admission(group_bench)
     other_partition = TopicPartition("orders", 1)
     command = DeleteOffsets(group_id=GROUP, partitions=(other_partition,))
     assert await group_bench.groups.delete_offsets(command) == ((other_partition, E.none),)
-    assert group_bench.log.end == log_end
+    assert group_bench.log.end == log_end_offset
 
 
 # What fault rules are told of a write
@@ -727,9 +729,9 @@ async def test_what_the_log_has_taken_of_a_cleanup_has_taken_effect(
 async def test_what_a_client_deletes_goes_as_a_whole_or_not_at_all(group_bench: GroupBench) -> None:
     await commit_many(group_bench)
     group_bench.log.limit = LIMIT
-    every = tuple(TopicPartition("orders", partition) for partition in range(MANY))
+    all_partitions = tuple(TopicPartition("orders", partition) for partition in range(MANY))
     rejection = await group_bench.groups.delete_offsets(
-        DeleteOffsets(group_id=GROUP, partitions=every)
+        DeleteOffsets(group_id=GROUP, partitions=all_partitions)
     )
     assert isinstance(rejection, Rejection)
     assert rejection.error is E.unknown_server_error
@@ -745,11 +747,11 @@ def test_before_4_0_memory_forgets_what_the_log_still_has() -> None:
     """
 
     async def main(group_bench: GroupBench) -> None:
-        every = tuple(TopicPartition("orders", partition) for partition in range(MANY))
+        all_partitions = tuple(TopicPartition("orders", partition) for partition in range(MANY))
         group_bench.env.clock.advance(8 * DAY_MS)
 
         async def delete_offsets() -> None:
-            command = DeleteOffsets(group_id=GROUP, partitions=every)
+            command = DeleteOffsets(group_id=GROUP, partitions=all_partitions)
             assert not isinstance(await group_bench.groups.delete_offsets(command), Rejection)
 
         async def delete_group() -> None:
@@ -880,15 +882,15 @@ async def test_a_group_with_too_many_positions_for_a_batch_is_refused_before_the
 ) -> None:
     await committed(group_bench, "orders", 2_000)
     group_bench.log.limit = 2_000 * 17
-    refusal = await group_bench.groups.delete(GROUP)
-    assert refusal is not None
-    assert refusal.error is E.unknown_server_error
-    assert "2000 tombstones" in refusal.reason
+    rejection = await group_bench.groups.delete(GROUP)
+    assert rejection is not None
+    assert rejection.error is E.unknown_server_error
+    assert "2000 tombstones" in rejection.reason
     assert await committed_offset(group_bench, "orders", 0) == 1
     group_bench.log.limit = 2_000 * 24 + 30
-    refusal = await group_bench.groups.delete(GROUP)
-    assert refusal is not None
-    assert refusal.error is E.unknown_server_error
+    rejection = await group_bench.groups.delete(GROUP)
+    assert rejection is not None
+    assert rejection.error is E.unknown_server_error
     group_bench.log.limit = 1_048_588
     assert await group_bench.groups.delete(GROUP) is None
 

@@ -86,12 +86,12 @@ async def test_a_heartbeat_is_answered_when_its_records_are_replicated(
     group_bench: GroupBench,
 ) -> None:
     group_bench.log.is_held = True
-    waits = group_bench.later(group_bench.share("a"))
+    waits_task = group_bench.later(group_bench.share("a"))
     await group_bench.pass_ms(1_000)
-    assert not waits.done()
+    assert not waits_task.done()
     assert not group_bench.shares.commands
     group_bench.log.release()
-    assert (await waits).member_epoch == 2
+    assert (await waits_task).member_epoch == 2
     await group_bench.pass_ms(1)
     assert len(group_bench.shares.commands) == 3
     batch_count_before = len(group_bench.log.batches)
@@ -106,17 +106,19 @@ async def test_what_the_log_refuses_asks_no_share_coordinator(group_bench: Group
     assert (await group_bench.share("a")).error is E.coordinator_not_available
     group_bench.log.refusal = None
     group_bench.log.is_held = True
-    waits = group_bench.later(group_bench.share("a"))
+    waits_task = group_bench.later(group_bench.share("a"))
     await group_bench.pass_ms(1)
     group_bench.log.release(E.request_timed_out)
-    assert (await waits).error is E.coordinator_not_available
+    assert (await waits_task).error is E.coordinator_not_available
     assert group_bench.shares.commands == []
 
 
 @within(run_groups)
 async def test_who_may_not_send_a_heartbeat(group_bench: GroupBench) -> None:
-    missing = Rejection(error=E.group_id_not_found, reason=f"Share group {GROUP} not found.")
-    assert await group_bench.share("a", 3) == missing
+    missing_rejection = Rejection(
+        error=E.group_id_not_found, reason=f"Share group {GROUP} not found."
+    )
+    assert await group_bench.share("a", 3) == missing_rejection
     rejection = Rejection(error=E.group_id_not_found, reason=f"Group {GROUP} not found.")
     assert await group_bench.share("a", LEFT_EPOCH) == rejection
     assert (await group_bench.share("", 0)).error is E.invalid_request
@@ -174,10 +176,10 @@ async def test_a_heartbeat_that_waits_for_the_log_is_decided_again(group_bench: 
     answers = iter([Rejection(error=E.not_leader_or_follower, reason="no"), None, None])
 
     async def wait() -> Rejection | None:
-        answer = next(answers)
-        if answer is None and is_moving:
+        rejection = next(answers)
+        if rejection is None and is_moving:
             group_bench.unload()
-        return answer
+        return rejection
 
     is_moving = False
     group_bench.log.admit = lambda *_: wait()  # type: ignore[assignment, return-value, method-assign]
@@ -228,10 +230,10 @@ def test_answers_for_a_group_that_is_gone_change_nothing(is_moving: bool) -> Non
         if is_moving:
             group_bench.unload()
         else:
-            deleted = group_bench.later(group_bench.groups.delete(GROUP))
+            deleted_task = group_bench.later(group_bench.groups.delete(GROUP))
             await group_bench.pass_ms(1)
-            assert not deleted.done(), "its share state goes first"
-            del deleted
+            assert not deleted_task.done(), "its share state goes first"
+            del deleted_task
             (shard,) = (shard for shard in group_bench.groups.shards() if shard.partition == HOME)
             del shard.groups[GROUP]
         batch_count_before = len(group_bench.log.batches)
@@ -287,12 +289,12 @@ async def test_offsets_are_deleted_when_share_coordinators_say_so(group_bench: G
 
 @within(run_groups)
 async def test_very_many_share_partitions_are_asked_for_in_slices(group_bench: GroupBench) -> None:
-    waits = group_bench.later(
+    waits_task = group_bench.later(
         group_bench.groups.describe_share_offsets(GROUP, [("orders", range(1_000))])
     )
     await asyncio.sleep(0)
     assert 0 < len(group_bench.shares.commands) < 1_000
-    ((_, _, offsets),) = await waits
+    ((_, _, offsets),) = await waits_task
     assert [offset.partition for offset in offsets] == list(range(1_000))
     assert [read_command.key.partition for read_command in group_bench.shares.commands] == list(
         range(1_000)
@@ -306,19 +308,19 @@ async def test_a_group_that_somebody_joins_while_its_deletion_waits_stays(
     await group_bench.share("a")
     await group_bench.pass_ms(1)  # share state is initialised
     await group_bench.share("a", -1)
-    released = asyncio.Event()
+    released_event = asyncio.Event()
 
     async def wait() -> Rejection | None:
         group_bench.log.admission = None
-        await released.wait()
+        await released_event.wait()
         return None
 
     group_bench.log.admission = wait
-    deletes = group_bench.later(group_bench.groups.delete(GROUP))
+    deletes_task = group_bench.later(group_bench.groups.delete(GROUP))
     await group_bench.pass_ms(1)
     await group_bench.share("b")
-    released.set()
-    assert (await deletes).error is E.non_empty_group
+    released_event.set()
+    assert (await deletes_task).error is E.non_empty_group
     assert set(group_bench.group().members) == {"b"}
 
 
@@ -403,9 +405,9 @@ async def test_a_lag_is_what_is_not_delivered_yet(group_bench: GroupBench) -> No
 async def test_a_group_is_deleted_after_its_share_state(group_bench: GroupBench) -> None:
     await make_empty_group(group_bench)
     group_bench.shares.error = E.network_exception
-    refusal = await group_bench.groups.delete(GROUP)
-    assert refusal is not None
-    assert refusal.error is E.network_exception
+    rejection = await group_bench.groups.delete(GROUP)
+    assert rejection is not None
+    assert rejection.error is E.network_exception
     assert list(group_of(group_bench).deleting) == [ORDERS]
     group_bench.shares.error = E.none
     assert await group_bench.groups.delete(GROUP) is None
@@ -421,11 +423,11 @@ async def test_a_group_is_deleted_after_its_share_state(group_bench: GroupBench)
 async def test_who_joins_while_share_state_goes_keeps_the_group(group_bench: GroupBench) -> None:
     await make_empty_group(group_bench)
     group_bench.shares.is_held = True
-    deleted = group_bench.later(group_bench.groups.delete(GROUP))
+    deleted_task = group_bench.later(group_bench.groups.delete(GROUP))
     await group_bench.pass_ms(1)
     await group_bench.share("b")
     group_bench.shares.release()
-    refused_deletion = await deleted
+    refused_deletion = await deleted_task
     assert refused_deletion.error is E.non_empty_group
 
 

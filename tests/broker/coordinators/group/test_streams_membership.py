@@ -225,11 +225,11 @@ async def test_an_empty_group_becomes_classic_and_back(group_bench: GroupBench) 
 
 @within(run_groups)
 async def test_topics_that_can_t_be_made_are_told_for_a_while(group_bench: GroupBench) -> None:
-    members = group_bench.groups.streams
-    members.keep_topic_problem("counts", "no", 1_000)
-    assert members.topic_problems(["counts", "other"]) == {"counts": "no"}
+    streams_groups = group_bench.groups.streams
+    streams_groups.keep_topic_problem("counts", "no", 1_000)
+    assert streams_groups.topic_problems(["counts", "other"]) == {"counts": "no"}
     group_bench.env.clock.advance(1_000)
-    assert members.topic_problems(["counts"]) == {}
+    assert streams_groups.topic_problems(["counts"]) == {}
 
 
 @within(run_groups)
@@ -276,11 +276,11 @@ def enlarge_assignments(group_bench: GroupBench) -> None:
 @within(run_groups)
 async def test_a_large_decision_is_made_in_slices(group_bench: GroupBench) -> None:
     enlarge_assignments(group_bench)
-    joins = group_bench.later(send_heartbeat(group_bench, "a"))
+    joins_task = group_bench.later(send_heartbeat(group_bench, "a"))
     await asyncio.sleep(0)
-    assert not joins.done()
+    assert not joins_task.done()
     assert group_bench.log.batches == []
-    reply = await joins
+    reply = await joins_task
     assert isinstance(reply, StreamsReply)
     assert len(reply.tasks.active) == 3_000
     assert len(group_bench.log.batches) == 1
@@ -306,12 +306,12 @@ async def test_who_comes_between_the_slices_of_a_large_decision_is_in_it(
     group_bench: GroupBench,
 ) -> None:
     enlarge_assignments(group_bench)
-    first_reply, second_reply = (
+    first_reply_task, second_reply_task = (
         group_bench.later(send_heartbeat(group_bench, "a")),
         group_bench.later(send_heartbeat(group_bench, "b")),
     )
-    assert isinstance(await first_reply, StreamsReply)
-    assert isinstance(await second_reply, StreamsReply)
+    assert isinstance(await first_reply_task, StreamsReply)
+    assert isinstance(await second_reply_task, StreamsReply)
     group = group_of(group_bench)
     assert set(group.members) == {"a", "b"}
     assert {len(group.target[name].active) for name in ("a", "b")} == {1_500}
@@ -344,10 +344,10 @@ async def test_a_large_decision_about_a_group_that_moves_is_sent_away(
     group_bench: GroupBench,
 ) -> None:
     enlarge_assignments(group_bench)
-    joins = group_bench.later(send_heartbeat(group_bench, "a"))
+    joins_task = group_bench.later(send_heartbeat(group_bench, "a"))
     await asyncio.sleep(0)
     group_bench.unload()
-    rejection = await joins
+    rejection = await joins_task
     assert isinstance(rejection, Rejection)
     assert rejection.error is E.not_coordinator
     assert group_bench.log.batches == []

@@ -102,10 +102,10 @@ class ShareCoordinatorBench:
         return (await self.coordinator.answer(api_key, commands))[-1]
 
     async def initialize(self, *keys: ShareKey) -> ShareAnswer:
-        commands = [
+        initialize_commands = [
             InitializeShareState(key=key, state_epoch=0, start_offset=0) for key in keys or [KEY]
         ]
-        return await self.ask(INITIALIZE_SHARE_GROUP_STATE, *commands)
+        return await self.ask(INITIALIZE_SHARE_GROUP_STATE, *initialize_commands)
 
     async def write(self, offset: int = 0) -> ShareAnswer:
         command = WriteShareState(
@@ -119,9 +119,11 @@ class ShareCoordinatorBench:
     async def read(self) -> ShareAnswer:
         return await self.ask(READ_SHARE_GROUP_STATE, READING)
 
-    async def begun(self, call: Coroutine[Any, Any, ShareAnswer]) -> asyncio.Task[ShareAnswer]:
+    async def begun(
+        self, call_coroutine: Coroutine[Any, Any, ShareAnswer]
+    ) -> asyncio.Task[ShareAnswer]:
         """Begin a request, and let it run until it waits."""
-        task = asyncio.get_running_loop().create_task(call)
+        task = asyncio.get_running_loop().create_task(call_coroutine)
         for _ in range(5):
             await asyncio.sleep(0)
         return task
@@ -164,19 +166,19 @@ async def test_answers_wait_for_replicas_also_of_what_was_written_before(
     await share_bench.initialize()
     share_bench.log.is_held = True
     write_future = await share_bench.begun(share_bench.write(3))
-    read = await share_bench.begun(share_bench.read())
-    refusal_answer = await share_bench.begun(
+    read_task = await share_bench.begun(share_bench.read())
+    refusal_answer_task = await share_bench.begun(
         share_bench.ask(READ_SHARE_GROUP_STATE, ReadShareState(key=KEY, leader_epoch=-1))
     )
     assert not write_future.done()
-    assert not read.done()
-    assert not refusal_answer.done()
+    assert not read_task.done()
+    assert not refusal_answer_task.done()
     share_bench.log.release()
     assert await write_future == ShareStateError(key=KEY)
-    state = await read
+    state = await read_task
     assert isinstance(state, ShareState)
     assert state.batches == (StateBatch(3, 3, 2, 1),)
-    assert (await refusal_answer).error is E.invalid_request
+    assert (await refusal_answer_task).error is E.invalid_request
 
 
 @within(run)
@@ -273,9 +275,9 @@ async def test_a_large_request_has_breaks(share_bench: ShareCoordinatorBench) ->
     keys = [
         ShareKey(f"g{group_number}", TOPIC_ID, group_number % 40) for group_number in range(400)
     ]
-    commands = [InitializeShareState(key=key, state_epoch=0) for key in keys]
+    initialize_commands = [InitializeShareState(key=key, state_epoch=0) for key in keys]
     answer_task = asyncio.get_running_loop().create_task(
-        share_bench.coordinator.answer(INITIALIZE_SHARE_GROUP_STATE, commands)
+        share_bench.coordinator.answer(INITIALIZE_SHARE_GROUP_STATE, initialize_commands)
     )
     await asyncio.sleep(0)
     assert 0 < len(share_bench.log.batches) < len(keys)
@@ -332,11 +334,11 @@ async def test_pruning_deletes_what_is_below_the_last_snapshots_once(
 async def test_nothing_is_pruned_that_is_not_replicated(share_bench: ShareCoordinatorBench) -> None:
     await share_bench.initialize()
     share_bench.log.is_held = True
-    second_answer = await share_bench.begun(share_bench.initialize())
+    second_answer_task = await share_bench.begun(share_bench.initialize())
     share_bench.coordinator.prune()
     assert share_bench.pruned == []
     share_bench.log.release(E.request_timed_out)
-    assert (await second_answer).error
+    assert (await second_answer_task).error
     await asyncio.sleep(0.01)
     assert share_bench.pruned == []
     share_bench.log.release()
@@ -351,11 +353,11 @@ async def test_a_partition_that_moves_away_is_not_pruned(
 ) -> None:
     await share_bench.initialize()
     share_bench.log.is_held = True
-    second_answer = await share_bench.begun(share_bench.initialize())
+    second_answer_task = await share_bench.begun(share_bench.initialize())
     share_bench.coordinator.prune()
     share_bench.coordinator.unload(HOME)
     share_bench.log.release()
-    assert (await second_answer).error is E.not_coordinator
+    assert (await second_answer_task).error is E.not_coordinator
     await asyncio.sleep(0.01)
     assert share_bench.pruned == []
 

@@ -41,9 +41,9 @@ async def bench_awaiting_markers(rules: Rules) -> CoordinatorBench:
     """A bench with an ended transaction whose markers have no answer."""
     coordinator_bench = CoordinatorBench(rules=rules)
     coordinator_bench.answers_markers = False
-    identity = await coordinator_bench.ready()
-    await coordinator_bench.add(identity, FOO_0)
-    await coordinator_bench.end(identity)
+    producer_identity = await coordinator_bench.ready()
+    await coordinator_bench.add(producer_identity, FOO_0)
+    await coordinator_bench.end(producer_identity)
     await coordinator_bench.settle()
     return coordinator_bench
 
@@ -79,10 +79,10 @@ async def test_a_clock_set_back_between_two_transactions() -> None:
         (Rules(start_may_step_back=False), ErrorCode.unknown_server_error),
     ):
         coordinator_bench = CoordinatorBench(rules=rules)
-        identity = await coordinator_bench.ready()
+        producer_identity = await coordinator_bench.ready()
         coordinator_bench.clock.advance(1_000)
-        await coordinator_bench.add(identity, FOO_0)
-        identity_2 = await coordinator_bench.end(identity)
+        await coordinator_bench.add(producer_identity, FOO_0)
+        identity_2 = await coordinator_bench.end(producer_identity)
         assert isinstance(identity_2, ProducerIdAndEpoch)
         await coordinator_bench.settle()
         coordinator_bench.clock.advance(-10)
@@ -103,8 +103,8 @@ async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committe
     coordinator_bench = CoordinatorBench(rules=Rules(end_needs_exact_epoch=False))
     own_identity = await coordinator_bench.ready()
     await coordinator_bench.add(own_identity, FOO_0)
-    future = identity(own_identity.producer_id, own_identity.producer_epoch + 1)
-    answer = await coordinator_bench.end(future, committed=committed, version=TV_0)
+    future_identity = identity(own_identity.producer_id, own_identity.producer_epoch + 1)
+    answer = await coordinator_bench.end(future_identity, committed=committed, version=TV_0)
     assert error_of(answer) is ErrorCode.invalid_producer_epoch
     await coordinator_bench.settle()
     prepared_state = "PrepareCommit" if committed else "PrepareAbort"
@@ -113,7 +113,7 @@ async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committe
         [],
     )
     for late_answer in (
-        await coordinator_bench.end(future, committed=committed, version=TV_0),
+        await coordinator_bench.end(future_identity, committed=committed, version=TV_0),
         await coordinator_bench.end(own_identity, committed=committed, version=TV_0),
         await coordinator_bench.add(own_identity, FOO_0, version=TV_0),
         await coordinator_bench.init(),
@@ -130,10 +130,10 @@ async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committe
 @pytest.mark.parametrize("is_kept", [True, False])
 async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, is_kept: bool) -> None:
     """The log also has an open transaction that is not kept (KIP-939)."""
-    plain_record = to_ongoing(
+    plain_transition = to_ongoing(
         entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS
     )
-    kept_record = to_kept(
+    kept_transition = to_kept(
         entry(TransactionState.ONGOING), next_identity=identity(8, 0), now_ms=NOW_MS
     )
     log = [
@@ -143,15 +143,15 @@ async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, is_ke
             now_ms=NOW_MS,
             release_rules=LATEST_RULES,
         )
-        for name, record in (("plain", plain_record), ("kept", kept_record))
+        for name, record in (("plain", plain_transition), ("kept", kept_transition))
     ]
     coordinator_bench = CoordinatorBench(
         is_loaded=False, rules=Rules(prepared_transactions_are_kept=is_kept)
     )
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), log)
     assert {
-        loaded_entry.transactional_id: loaded_entry.next_producer_epoch
-        for loaded_entry in coordinator_bench.service.entries()
+        loaded_metadata.transactional_id: loaded_metadata.next_producer_epoch
+        for loaded_metadata in coordinator_bench.service.entries()
     } == {"plain": -1, "kept": 0 if is_kept else -1}
 
 
@@ -298,8 +298,11 @@ async def test_a_commit_of_nothing_is_ended_with_the_next_epoch(repeat_count: in
             producer_epoch=ProducerEpoch(own_identity.producer_epoch + 1),
         ), "repeated with the old epoch, it is the same end"
     assert len(bench.log[HOME]) - record_count == 2, "prepared and completed"
-    entry = bench.entry()
-    assert (entry.state, entry.pending_state) == (TransactionState.COMPLETE_COMMIT, None)
+    txn_metadata = bench.entry()
+    assert (txn_metadata.state, txn_metadata.pending_state) == (
+        TransactionState.COMPLETE_COMMIT,
+        None,
+    )
     assert not bench.sent[1:], "there is no marker to send"
 
 

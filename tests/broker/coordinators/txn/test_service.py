@@ -92,31 +92,31 @@ async def expire(coordinator_bench: CoordinatorBench, ms: int = 80_000) -> None:
 
 
 async def at_epoch(
-    coordinator_bench: CoordinatorBench, epoch: int, *, pid: int = 7
+    coordinator_bench: CoordinatorBench, epoch: int, *, producer_id: int = 7
 ) -> ProducerIdAndEpoch:
     """Start over with an entry that is Empty at ``epoch``; ids come from a block at 1000."""
-    loaded_entry = apply(
+    loaded_metadata = apply(
         None,
-        to_first(TID, producer_id=ProducerId(pid), timeout_ms=60_000, now_ms=START_MS),
+        to_first(TID, producer_id=ProducerId(producer_id), timeout_ms=60_000, now_ms=START_MS),
         release_rules=LATEST_RULES,
     )
-    assert loaded_entry is not None
+    assert loaded_metadata is not None
     fields = {
-        field_name: getattr(loaded_entry, field_name)
-        for field_name in loaded_entry.__struct_fields__
+        field_name: getattr(loaded_metadata, field_name)
+        for field_name in loaded_metadata.__struct_fields__
     }
     txn = TxnMetadata(**{**fields, "producer_epoch": ProducerEpoch(epoch)})
     owned_partition = coordinator_bench.service._ownership.find(TID)
     assert not isinstance(owned_partition, Rejection)
     owned_partition.entries[TID] = txn
-    return identity(pid, epoch)
+    return identity(producer_id, epoch)
 
 
 async def ids_from(coordinator_bench: CoordinatorBench, first_id: int) -> None:
     """Let the coordinator take producer ids from ``first_id`` on."""
     coordinator_bench._next_block = first_id
-    idempotent = InitProducerId(transactional_id=None, timeout_ms=0)
-    assert error_of(await coordinator_bench.service.init_producer_id(idempotent)) == 14
+    idempotent_init = InitProducerId(transactional_id=None, timeout_ms=0)
+    assert error_of(await coordinator_bench.service.init_producer_id(idempotent_init)) == 14
 
 
 # Worked traces
@@ -180,10 +180,10 @@ async def test_a_day_in_the_life_of_a_transactional_id() -> None:
 async def test_the_epoch_overflows_into_the_next_producer_id() -> None:
     coordinator_bench = CoordinatorBench()
     coordinator_bench.answers_markers = False
-    old_session = await at_epoch(coordinator_bench, 32_766)
+    old_identity = await at_epoch(coordinator_bench, 32_766)
     await ids_from(coordinator_bench, 1000)
-    await coordinator_bench.add(old_session, FOO_0)
-    assert await coordinator_bench.end(old_session) == identity(1000, 0)
+    await coordinator_bench.add(old_identity, FOO_0)
+    assert await coordinator_bench.end(old_identity) == identity(1000, 0)
     await coordinator_bench.settle()
     assert coordinator_bench.entry().next_producer_id == 1000
     assert error_of(await coordinator_bench.add(identity(1000, 0), FOO_0)) is CONCURRENT
@@ -194,8 +194,8 @@ async def test_the_epoch_overflows_into_the_next_producer_id() -> None:
     await coordinator_bench.settle()
     assert shape(coordinator_bench.entry()) == "CompleteCommit 1000:0"
     assert coordinator_bench.entry().prev_producer_id == 7
-    assert await coordinator_bench.end(old_session) == identity(1000, 0)
-    assert error_of(await coordinator_bench.end(old_session, committed=False)) is INVALID_STATE
+    assert await coordinator_bench.end(old_identity) == identity(1000, 0)
+    assert error_of(await coordinator_bench.end(old_identity, committed=False)) is INVALID_STATE
     assert error_of(await coordinator_bench.add(identity(1000, 0), FOO_0)) == 0
 
 
@@ -203,26 +203,27 @@ async def test_an_overflow_survives_a_coordinator_that_moves() -> None:
     """The next producer id is in the record, since KAFKA-20310."""
     coordinator_bench = CoordinatorBench()
     coordinator_bench.answers_markers = False
-    old_session = await at_epoch(coordinator_bench, 32_766)
+    old_identity = await at_epoch(coordinator_bench, 32_766)
     await ids_from(coordinator_bench, 1000)
-    await coordinator_bench.add(old_session, FOO_0)
-    await coordinator_bench.end(old_session)
+    await coordinator_bench.add(old_identity, FOO_0)
+    await coordinator_bench.end(old_identity)
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
     coordinator_bench.answers_markers = True
     await coordinator_bench.settle()
     assert shape(coordinator_bench.entry()) == "CompleteCommit 1000:0"
-    assert await coordinator_bench.end(old_session) == identity(1000, 0)
+    assert await coordinator_bench.end(old_identity) == identity(1000, 0)
 
 
 async def test_without_a_producer_id_an_overflow_is_to_be_tried_again() -> None:
     coordinator_bench = CoordinatorBench()
-    old_session = await at_epoch(coordinator_bench, 32_766)
-    await coordinator_bench.add(old_session, FOO_0)
+    old_identity = await at_epoch(coordinator_bench, 32_766)
+    await coordinator_bench.add(old_identity, FOO_0)
     assert (
-        error_of(await coordinator_bench.end(old_session)) is ErrorCode.coordinator_load_in_progress
+        error_of(await coordinator_bench.end(old_identity))
+        is ErrorCode.coordinator_load_in_progress
     )
     assert coordinator_bench.entry().pending_state is None
-    assert await coordinator_bench.end(old_session) == identity(0, 0)
+    assert await coordinator_bench.end(old_identity) == identity(0, 0)
 
 
 @pytest.mark.parametrize("transaction_version", [TV_0, TV_1, TV_2])
@@ -243,19 +244,19 @@ async def test_a_stale_expected_epoch_aborts_the_newer_session_all_the_same() ->
     await coordinator_bench.ready()
     await coordinator_bench.init()
     await coordinator_bench.add(identity(0, 1), FOO_0)
-    assert error_of(await coordinator_bench.init(expected=identity(0, 0))) is CONCURRENT
+    assert error_of(await coordinator_bench.init(expected_identity=identity(0, 0))) is CONCURRENT
     await coordinator_bench.settle()
-    assert error_of(await coordinator_bench.init(expected=identity(0, 0))) is FENCED
+    assert error_of(await coordinator_bench.init(expected_identity=identity(0, 0))) is FENCED
 
 
 async def test_a_lost_answer_of_init_producer_id_can_be_asked_for_again() -> None:
     coordinator_bench = CoordinatorBench()
     session = await coordinator_bench.ready()
-    assert await coordinator_bench.init(expected=session) == identity(0, 1)
-    assert await coordinator_bench.init(expected=session) == identity(0, 1)
+    assert await coordinator_bench.init(expected_identity=session) == identity(0, 1)
+    assert await coordinator_bench.init(expected_identity=session) == identity(0, 1)
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
     # the last epoch is never logged
-    assert error_of(await coordinator_bench.init(expected=session)) is FENCED
+    assert error_of(await coordinator_bench.init(expected_identity=session)) is FENCED
 
 
 async def test_version_1_retries_succeed_without_a_record() -> None:
@@ -344,12 +345,12 @@ async def test_verification_sees_what_is_committed() -> None:
     assert error_of(coordinator_bench.service.verify(verify(TransactionalId("")))) == 42
     session = await coordinator_bench.ready()
     coordinator_bench.held_appends = []
-    adding = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
+    adding_task = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
     await coordinator_bench.settle()
     verified_before = coordinator_bench.service.verify(verify())
     assert verified_before == PartitionsVerified(partition_errors=((FOO_0, 120), (FOO_1, 120)))
     coordinator_bench.held_appends[0].set_result(ErrorCode.none)
-    await adding
+    await adding_task
     verified_after = coordinator_bench.service.verify(verify())
     assert verified_after == PartitionsVerified(partition_errors=((FOO_0, 0), (FOO_1, 120)))
     coordinator_bench.service.unload(HOME, 1)
@@ -358,10 +359,12 @@ async def test_verification_sees_what_is_committed() -> None:
 
 async def test_idempotent_producers_get_ids_and_leave_nothing_behind() -> None:
     coordinator_bench = CoordinatorBench(is_loaded=False)
-    ask = InitProducerId(transactional_id=None, timeout_ms=-1, enable_two_phase_commit=True)
-    assert error_of(await coordinator_bench.service.init_producer_id(ask)) == 14
-    assert await coordinator_bench.service.init_producer_id(ask) == identity(0, 0)
-    assert await coordinator_bench.service.init_producer_id(ask) == identity(1, 0)
+    init_request = InitProducerId(
+        transactional_id=None, timeout_ms=-1, enable_two_phase_commit=True
+    )
+    assert error_of(await coordinator_bench.service.init_producer_id(init_request)) == 14
+    assert await coordinator_bench.service.init_producer_id(init_request) == identity(0, 0)
+    assert await coordinator_bench.service.init_producer_id(init_request) == identity(1, 0)
     assert coordinator_bench.log == {}
 
 
@@ -378,16 +381,16 @@ async def test_between_decision_and_commit_others_must_wait() -> None:
     coordinator_bench = CoordinatorBench()
     session = await coordinator_bench.ready()
     coordinator_bench.held_appends = []
-    adding = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
+    adding_task = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
     await coordinator_bench.settle()
-    assert not adding.done()
+    assert not adding_task.done()
     assert coordinator_bench.entry().pending_state is TransactionState.ONGOING
     assert shape(coordinator_bench.entry()) == "Empty 0:0"
     assert error_of(await coordinator_bench.add(session, FOO_1)) is CONCURRENT
     assert error_of(await coordinator_bench.end(session)) is CONCURRENT
     assert error_of(await coordinator_bench.init()) is CONCURRENT
     coordinator_bench.held_appends[0].set_result(ErrorCode.none)
-    assert error_of(await adding) == 0
+    assert error_of(await adding_task) == 0
     assert shape(coordinator_bench.entry()) == "Ongoing 0:0"
 
 
@@ -398,10 +401,10 @@ async def test_between_decision_and_commit_others_must_wait() -> None:
 async def test_a_failed_append_changes_nothing(of_the_log: int, expected_error: int) -> None:
     coordinator_bench = CoordinatorBench()
     session = await coordinator_bench.ready()
-    entry_before = coordinator_bench.entry()
+    metadata_before = coordinator_bench.entry()
     coordinator_bench.append_errors.append(ErrorCode(of_the_log))
     assert error_of(await coordinator_bench.add(session, FOO_0)) == expected_error
-    assert coordinator_bench.entry() == entry_before
+    assert coordinator_bench.entry() == metadata_before
     assert error_of(await coordinator_bench.add(session, FOO_0)) == 0
 
 
@@ -429,10 +432,10 @@ async def test_a_fence_of_version_1_that_was_lost_is_not_raised_twice() -> None:
 
 async def test_a_fence_of_version_2_that_was_lost_leaves_nothing_behind() -> None:
     coordinator_bench, _ = await ongoing()
-    entry_before = coordinator_bench.entry()
+    metadata_before = coordinator_bench.entry()
     coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
     assert error_of(await coordinator_bench.init()) is ErrorCode.coordinator_not_available
-    assert coordinator_bench.entry() == entry_before
+    assert coordinator_bench.entry() == metadata_before
 
 
 @pytest.mark.parametrize(
@@ -497,7 +500,7 @@ async def test_an_append_that_outlives_its_coordinator_changes_nothing(
     else:
         load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), log)
     await coordinator_bench.settle()
-    entries_after = coordinator_bench.service.entries()
+    metadata_entries_after = coordinator_bench.service.entries()
     assert coordinator_bench.held_appends is not None
     coordinator_bench.held_appends[0].set_result(
         ErrorCode.none if committed else ErrorCode.not_leader_or_follower
@@ -507,7 +510,7 @@ async def test_an_append_that_outlives_its_coordinator_changes_nothing(
     assert error_code == (14 if then == "loading" else 16)
     if step == "end" and then == "reloaded" and committed:
         return  # the new coordinator is already ending it: its own append is held
-    assert coordinator_bench.service.entries() == entries_after
+    assert coordinator_bench.service.entries() == metadata_entries_after
     assert coordinator_bench.sent == [] or (step, then) == ("end", "reloaded")
 
 
@@ -515,20 +518,20 @@ async def test_a_crash_after_the_append_is_finished_by_the_next_coordinator() ->
     """The record is in the log, the answer was never sent: the retry gets it."""
     coordinator_bench, session = await ongoing()
     coordinator_bench.held_appends = []
-    ending = coordinator_bench.start(coordinator_bench.end(session))
+    ending_task = coordinator_bench.start(coordinator_bench.end(session))
     await coordinator_bench.settle()
     coordinator_bench.held_appends = None
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
     await coordinator_bench.settle()
     assert shape(coordinator_bench.entry()) == "CompleteCommit 0:1"
     assert await coordinator_bench.end(session) == identity(0, 1)
-    ending.cancel()
+    ending_task.cancel()
 
 
 async def test_a_crash_before_the_append_leaves_the_transaction_open() -> None:
     coordinator_bench, session = await ongoing()
     coordinator_bench.held_appends = []
-    ending = coordinator_bench.start(coordinator_bench.end(session))
+    ending_task = coordinator_bench.start(coordinator_bench.end(session))
     await coordinator_bench.settle()
     coordinator_bench.held_appends = None
     load_whole(
@@ -536,7 +539,7 @@ async def test_a_crash_before_the_append_leaves_the_transaction_open() -> None:
     )
     assert shape(coordinator_bench.entry()) == "Ongoing 0:0"
     assert await coordinator_bench.end(session) == identity(0, 1)
-    ending.cancel()
+    ending_task.cancel()
 
 
 async def test_a_crash_before_the_markers_sends_all_of_them_again() -> None:
@@ -634,9 +637,11 @@ async def test_the_level_says_which_version_of_the_record_is_written(
 def entry_value(txn: TxnMetadata, transaction_version: TransactionVersion) -> bytes:
     from txnsim.txn.log_format import encode_value
 
-    base = entry(txn.state, pid=txn.producer_id, epoch=txn.producer_epoch, update_ms=START_MS)
+    base_metadata = entry(
+        txn.state, producer_id=txn.producer_id, epoch=txn.producer_epoch, update_ms=START_MS
+    )
     record = to_ongoing(
-        base, partitions=txn.partitions, client_version=txn.client_version, now_ms=START_MS
+        base_metadata, partitions=txn.partitions, client_version=txn.client_version, now_ms=START_MS
     )
     fields = {field_name: getattr(record, field_name) for field_name in record.__struct_fields__}
     return encode_value(
@@ -694,9 +699,9 @@ async def test_the_snapshot_counts() -> None:
     await coordinator_bench.end(session)
     await coordinator_bench.settle()
     snapshot = coordinator_bench.service.snapshot()
-    assert [entry.state.wire_name for entry in coordinator_bench.service.entries()] == [
-        "PrepareCommit"
-    ]
+    assert [
+        txn_metadata.state.wire_name for txn_metadata in coordinator_bench.service.entries()
+    ] == ["PrepareCommit"]
     assert (snapshot.partitions_owned, snapshot.pending_marker_count) == (1, 1)
     assert (snapshot.markers_sent_total, snapshot.completions_waiting) == (1, 0)
 
@@ -716,12 +721,12 @@ async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call
     assert await coordinator_bench.end(session, committed=False) == identity(0, 1)
     assert coordinator_bench.service.timeouts_total == 1
     events = list(coordinator_bench.tracer.events())
-    (fired,) = [event for event in events if event.k == "timer.fire"]
+    (fired_event,) = [event for event in events if event.k == "timer.fire"]
     (decision_event,) = [
-        event for event in events if event.k == "txn.decide" and fired.i in event.p
+        event for event in events if event.k == "txn.decide" and fired_event.i in event.p
     ]
     assert isinstance(decision_event.d, dict)
-    assert (fired.p, decision_event.d["command"], decision_event.d["rule"]) == (
+    assert (fired_event.p, decision_event.d["command"], decision_event.d["rule"]) == (
         (),
         "timeout",
         "timeout.bumps-v2",
@@ -738,13 +743,13 @@ async def test_under_version_1_the_timeout_fences_the_producer_for_good() -> Non
 
 async def test_a_timeout_that_needs_a_producer_id_waits_for_one() -> None:
     coordinator_bench = CoordinatorBench()
-    old_session = await at_epoch(coordinator_bench, 32_766)
-    await coordinator_bench.add(old_session, FOO_0)
+    old_identity = await at_epoch(coordinator_bench, 32_766)
+    await coordinator_bench.add(old_identity, FOO_0)
     await expire(coordinator_bench, 70_000)
     assert shape(coordinator_bench.entry()) == "Ongoing 7:32766"
     await expire(coordinator_bench, 10_000)
     assert shape(coordinator_bench.entry()) == "CompleteAbort 0:0"
-    assert await coordinator_bench.end(old_session, committed=False) == identity(0, 0)
+    assert await coordinator_bench.end(old_identity, committed=False) == identity(0, 0)
 
 
 async def test_two_phase_commit_outlives_every_timeout() -> None:
@@ -754,8 +759,8 @@ async def test_two_phase_commit_outlives_every_timeout() -> None:
     )
     coordinator_bench = CoordinatorBench(settings=settings)
     await coordinator_bench.ready()
-    ask = InitProducerId(transactional_id=TID, timeout_ms=1, enable_two_phase_commit=True)
-    session = await coordinator_bench.service.init_producer_id(ask)
+    init_request = InitProducerId(transactional_id=TID, timeout_ms=1, enable_two_phase_commit=True)
+    session = await coordinator_bench.service.init_producer_id(init_request)
     assert isinstance(session, ProducerIdAndEpoch)
     await coordinator_bench.add(session, FOO_0)
     await expire(coordinator_bench, 10**9)
@@ -790,10 +795,13 @@ async def test_what_was_lived_through_is_what_is_loaded() -> None:
         assert isinstance(end_answer, ProducerIdAndEpoch)
         session = end_answer
         await coordinator_bench.settle()
-    live = coordinator_bench.entry()
-    fields = {field_name: getattr(live, field_name) for field_name in live.__struct_fields__}
-    expected = TxnMetadata(**{**fields, "last_producer_epoch": ProducerEpoch(-1)})
-    assert replayed_entries(coordinator_bench) == {TID: expected}
+    live_metadata = coordinator_bench.entry()
+    fields = {
+        field_name: getattr(live_metadata, field_name)
+        for field_name in live_metadata.__struct_fields__
+    }
+    expected_metadata = TxnMetadata(**{**fields, "last_producer_epoch": ProducerEpoch(-1)})
+    assert replayed_entries(coordinator_bench) == {TID: expected_metadata}
 
 
 async def test_everything_that_happens_is_in_the_trace() -> None:
@@ -826,10 +834,10 @@ async def test_the_trace_tells_what_led_to_the_completion() -> None:
     coordinator_bench.tasks.drive(coordinator_bench.end(session), lambda *_: None, name="end")
     await coordinator_bench.settle()
     events = list(coordinator_bench.tracer.events())
-    chain = [events[-1]]
-    while chain[-1].p and chain[-1].k != "txn.decide":
-        chain.append(events[chain[-1].p[0]])
-    assert [event.k for event in reversed(chain)] == [
+    event_chain = [events[-1]]
+    while event_chain[-1].p and event_chain[-1].k != "txn.decide":
+        event_chain.append(events[event_chain[-1].p[0]])
+    assert [event.k for event in reversed(event_chain)] == [
         "txn.decide",
         "txn.prepare",
         "txn.append",
@@ -848,9 +856,9 @@ async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_requ
         coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_transactions(["a", "b", "c"])
     )
     await coordinator_bench.settle()
-    (sent_request,) = coordinator_bench.sent
-    assert sent_request.broker_id == BROKER
-    assert [marker.producer_id for marker in sent_request.command.markers] == [0, 1, 2]
+    (sent_markers,) = coordinator_bench.sent
+    assert sent_markers.broker_id == BROKER
+    assert [marker.producer_id for marker in sent_markers.command.markers] == [0, 1, 2]
     assert {txn.state for txn in coordinator_bench.service.entries()} == {
         TransactionState.COMPLETE_COMMIT
     }
@@ -859,8 +867,10 @@ async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_requ
 async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> None:
     coordinator_bench = CoordinatorBench(is_loaded=False, is_traced=True)
     coordinator_bench.answers_markers = False
-    cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "a broker leads now"})
-    coordinator_bench.tracer.set_cause(cause)
+    cause_event_index = coordinator_bench.tracer.emit(
+        "note", "cluster", data={"text": "a broker leads now"}
+    )
+    coordinator_bench.tracer.set_cause(cause_event_index)
     load_whole(
         coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_transactions(["a", "b"])
     )
@@ -872,11 +882,14 @@ async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> N
         for kind in ("txn.prepare", "marker.owed", "marker.sent", "marker.acked", "txn.append")
     }
     due_causes = [[event.i] for event in events["txn.prepare"]]
-    assert [list(event.p) for event in events["txn.prepare"]] == [[cause], [cause]]
+    assert [list(event.p) for event in events["txn.prepare"]] == [
+        [cause_event_index],
+        [cause_event_index],
+    ]
     assert [list(event.p) for event in events["marker.owed"]] == due_causes
     assert [list(event.p) for event in events["marker.sent"]] == due_causes
     assert [list(event.p) for event in events["marker.acked"]] == [
-        [event.i, cause] for event in events["marker.sent"]
+        [event.i, cause_event_index] for event in events["marker.sent"]
     ]
     assert [list(event.p) for event in events["txn.append"]] == [
         [event.i] for event in events["marker.acked"]
@@ -888,14 +901,14 @@ async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> N
 
 async def test_entries_are_found_by_their_id_where_they_are_coordinated() -> None:
     coordinator_bench, _ = await ongoing()
-    service = coordinator_bench.service
-    assert service.entry(TID) is coordinator_bench.entry()
-    assert service.entry(TransactionalId("nobody")) is None
-    assert [owned_partition.partition for owned_partition in service.owned_partitions()] == list(
-        range(PARTITIONS)
-    )
-    service.unload(HOME, 1)
-    assert service.entry(TID) is None
+    coordinator = coordinator_bench.service
+    assert coordinator.entry(TID) is coordinator_bench.entry()
+    assert coordinator.entry(TransactionalId("nobody")) is None
+    assert [
+        owned_partition.partition for owned_partition in coordinator.owned_partitions()
+    ] == list(range(PARTITIONS))
+    coordinator.unload(HOME, 1)
+    assert coordinator.entry(TID) is None
 
 
 async def age(coordinator_bench: CoordinatorBench, epoch: int, name: str = TID) -> ErrorCode:
@@ -922,12 +935,12 @@ async def test_only_an_id_without_a_transaction_is_aged() -> None:
     session = await coordinator_bench.ready()
     assert await age(coordinator_bench, 9, "nobody") is INVALID_STATE
     coordinator_bench.held_appends = []
-    adds = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
+    adds_task = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
     await coordinator_bench.settle()
     assert await age(coordinator_bench, 9) is INVALID_STATE, "a change is pending"
     coordinator_bench.held_appends[0].set_result(ErrorCode.none)
     coordinator_bench.held_appends = None
-    await adds
+    await adds_task
     assert await age(coordinator_bench, 9) is INVALID_STATE, "it is open"
     await coordinator_bench.end(session)
     assert await age(coordinator_bench, 9) is INVALID_STATE, "it is prepared"
@@ -944,11 +957,11 @@ async def test_an_id_whose_record_is_refused_or_moves_away_is_not_aged() -> None
     assert await age(coordinator_bench, 9) is ErrorCode.not_enough_replicas
     assert shape(coordinator_bench.entry()) == "Empty 0:0"
     coordinator_bench.held_appends = []
-    aging = coordinator_bench.start(age(coordinator_bench, 9))
+    aging_task = coordinator_bench.start(age(coordinator_bench, 9))
     await coordinator_bench.settle()
     coordinator_bench.service.unload(HOME, 1)
     coordinator_bench.held_appends[0].set_result(ErrorCode.none)
-    assert await aging is ErrorCode.not_coordinator
+    assert await aging_task is ErrorCode.not_coordinator
     assert await age(coordinator_bench, 9) is ErrorCode.not_coordinator
 
 
@@ -1056,7 +1069,7 @@ async def test_an_idle_id_is_forgotten_and_starts_over() -> None:
     result = await coordinator_bench.add(session, FOO_0)
     assert error_of(result) is ErrorCode.invalid_producer_id_mapping
     assert error_of(coordinator_bench.service.describe(TID)) is ErrorCode.transactional_id_not_found
-    assert await coordinator_bench.init(expected=session) == identity(1, 0)
+    assert await coordinator_bench.init(expected_identity=session) == identity(1, 0)
 
 
 async def test_meanwhile_callers_must_wait() -> None:
@@ -1110,8 +1123,11 @@ async def test_a_tombstone_that_the_log_refuses_is_tried_again_by_the_next_scan(
     coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
     coordinator_bench.clock.advance(1_000_000)
     await coordinator_bench.settle()
-    refused_entry = coordinator_bench.entry()
-    assert (refused_entry.state, refused_entry.pending_state) == (TransactionState.EMPTY, None)
+    refused_metadata = coordinator_bench.entry()
+    assert (refused_metadata.state, refused_metadata.pending_state) == (
+        TransactionState.EMPTY,
+        None,
+    )
     assert coordinator_bench.service.snapshot().expired_total == 0
     coordinator_bench.clock.advance(500_000)
     await coordinator_bench.settle()
@@ -1125,9 +1141,10 @@ async def many_idle(rules: Rules = LATEST_RULES) -> CoordinatorBench:
     await coordinator_bench.ready()
     owned_partition = coordinator_bench.service._ownership.find(TID)
     assert not isinstance(owned_partition, Rejection)
-    template = coordinator_bench.entry()
+    template_metadata = coordinator_bench.entry()
     fields = {
-        field_name: getattr(template, field_name) for field_name in template.__struct_fields__
+        field_name: getattr(template_metadata, field_name)
+        for field_name in template_metadata.__struct_fields__
     }
     for id_number in range(4):
         transactional_id = TransactionalId(f"id-{id_number}")
@@ -1231,17 +1248,19 @@ async def test_after_a_failure_it_pauses(failure: AllocateProducerIdsReply | Exc
 
 async def test_who_waits_for_a_block_goes_on_when_it_is_there() -> None:
     controller = Controller(BLOCK)
-    allocated: asyncio.Future[AllocateProducerIdsReply] = asyncio.get_running_loop().create_future()
+    allocated_future: asyncio.Future[AllocateProducerIdsReply] = (
+        asyncio.get_running_loop().create_future()
+    )
 
     async def allocate() -> AllocateProducerIdsReply:
-        return await allocated
+        return await allocated_future
 
     controller.source.allocate = allocate
     tasks = LoopTasks(asyncio.get_running_loop())
     waiting_tasks = [tasks.spawn(controller.source.ready(), name="waits") for _ in range(2)]
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting_tasks)
-    allocated.set_result(BLOCK)
+    allocated_future.set_result(BLOCK)
     await asyncio.gather(*waiting_tasks)
     assert controller.source.take() == 0
     await controller.source.ready()

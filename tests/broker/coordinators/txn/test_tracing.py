@@ -18,7 +18,7 @@ from txnsim.types import BrokerId, CoordinatorEpoch, Decision, TransactionVersio
 
 NODE = "broker/1/txn/10"
 AGAIN = Decision[TxnTransition, None, MarkersOwed](reply=None, rule="end.v4.committed-commit")
-PREPARED = entry(TransactionState.PREPARE_COMMIT, pending=TransactionState.COMPLETE_COMMIT)
+PREPARED = entry(TransactionState.PREPARE_COMMIT, pending_state=TransactionState.COMPLETE_COMMIT)
 
 
 @pytest.fixture
@@ -33,12 +33,14 @@ def last_event(tracer: Tracer) -> tuple[Event, dict[str, object]]:
     return event, event.d
 
 
-def owned_partition(*entries: TxnMetadata) -> OwnedPartition:
+def owned_partition(*txn_metadata_entries: TxnMetadata) -> OwnedPartition:
     return OwnedPartition(
         partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
         node=NODE,
-        entries={entry.transactional_id: entry for entry in entries},
+        entries={
+            txn_metadata.transactional_id: txn_metadata for txn_metadata in txn_metadata_entries
+        },
     )
 
 
@@ -95,12 +97,12 @@ def test_moves_tell_the_whole_entry(tracer: Tracer) -> None:
 
 
 def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
-    finished_entry = entry()
+    finished_metadata = entry()
     loaded_partition = OwnedPartition(
         partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
         node=NODE,
-        entries={finished_entry.transactional_id: finished_entry},
+        entries={finished_metadata.transactional_id: finished_metadata},
     )
     tracing.trace_load(tracer, loaded_partition)
     assert last_event(tracer)[1] == {

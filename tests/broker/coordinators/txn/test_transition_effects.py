@@ -66,10 +66,10 @@ async def bench_after_end(
 def sent_partitions(coordinator_bench: CoordinatorBench) -> list[tuple[int, list[str]]]:
     return [
         (
-            sent_request.broker_id,
-            [" ".join(map(str, marker.partitions)) for marker in sent_request.command.markers],
+            sent_markers.broker_id,
+            [" ".join(map(str, marker.partitions)) for marker in sent_markers.command.markers],
         )
-        for sent_request in coordinator_bench.sent
+        for sent_markers in coordinator_bench.sent
     ]
 
 
@@ -113,7 +113,7 @@ async def test_a_passing_refusal_is_tried_again_at_the_present_leader(error: int
 async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
     coordinator_bench, _ = await bench_after_end(FOO_0, FOO_1, is_traced=True)
     coordinator_bench.tracer.level = TraceLevel.BRIEF
-    events_before = len(coordinator_bench.tracer)
+    event_count_before = len(coordinator_bench.tracer)
     await coordinator_bench.settle()
     for error in (ErrorCode.not_leader_or_follower, ErrorCode.request_timed_out, ErrorCode.none):
         coordinator_bench.sent[-1].reply(
@@ -124,7 +124,7 @@ async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
         await coordinator_bench.settle()
     event_fields = [
         cast(dict[str, object], event.d)
-        for event in coordinator_bench.tracer.events(events_before)
+        for event in coordinator_bench.tracer.events(event_count_before)
         if event.k == "marker.sent"
     ]
     assert [(event_fields["tp"], event_fields["attempt"]) for event_fields in event_fields] == [
@@ -137,13 +137,13 @@ async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
         producer_epoch=coordinator_bench.entry().producer_epoch,
     )
     coordinator_bench.tracer.level = TraceLevel.FULL
-    events_before = len(coordinator_bench.tracer)
+    event_count_before = len(coordinator_bench.tracer)
     await coordinator_bench.add(session, FOO_1)
     await coordinator_bench.end(session)
     await coordinator_bench.settle()
     (sent_event,) = [
         event
-        for event in coordinator_bench.tracer.events(events_before)
+        for event in coordinator_bench.tracer.events(event_count_before)
         if event.k == "marker.sent"
     ]
     assert "attempt" not in cast(dict[str, object], sent_event.d), "a new debt is counted anew"
@@ -176,8 +176,8 @@ async def test_two_refusals_of_one_transaction_count_once() -> None:
     coordinator_bench, _ = await bench_after_end(FOO_0, FOO_1)
     coordinator_bench.leaders[FOO_1] = B2
     await coordinator_bench.settle()
-    for sent_request in coordinator_bench.sent:
-        sent_request.reply(ErrorCode.invalid_producer_epoch)
+    for sent_markers in coordinator_bench.sent:
+        sent_markers.reply(ErrorCode.invalid_producer_epoch)
     await coordinator_bench.settle()
     assert coordinator_bench.service.snapshot().markers_refused_total == 1
 
@@ -277,7 +277,7 @@ async def bench_with_many(count: int, *, is_traced: bool = False) -> Coordinator
     coordinator_bench.answers_markers = False
     load_prepared(coordinator_bench, [f"id-{number}" for number in range(count)])
     await coordinator_bench.settle()
-    assert [len(sent_request.command.markers) for sent_request in coordinator_bench.sent] == [count]
+    assert [len(sent_markers.command.markers) for sent_markers in coordinator_bench.sent] == [count]
     return coordinator_bench
 
 
@@ -311,17 +311,19 @@ async def test_who_stops_between_the_slices_of_an_answer_follows_no_more() -> No
 async def test_markers_that_an_answer_does_not_tell_of_are_abandoned(count: int) -> None:
     coordinator_bench = await bench_with_many(count, is_traced=True)
     whole_reply = marker_reply(coordinator_bench.sent[0].command)
-    cause = note_cause(coordinator_bench)
+    cause_event_index = note_cause(coordinator_bench)
     coordinator_bench.sent[0].answer.resolve(WriteTxnMarkersReply(results=whole_reply.results[:-2]))
     await coordinator_bench.settle()
     coordinator_bench.clock.pass_ms(1_000)
     await coordinator_bench.settle()
     assert len(coordinator_bench.sent) == 1
     assert count_in(coordinator_bench, TransactionState.PREPARE_COMMIT) == 2
-    abandoned = events_of(coordinator_bench, "marker.abandoned")
+    abandoned_events = events_of(coordinator_bench, "marker.abandoned")
     sent_events = events_of(coordinator_bench, "marker.sent")[-2:]
-    assert [list(event.p) for event in abandoned] == [[event.i, cause] for event in sent_events]
-    assert [payload(event)["rule"] for event in abandoned] == ["result.unexpected"] * 2
+    assert [list(event.p) for event in abandoned_events] == [
+        [event.i, cause_event_index] for event in sent_events
+    ]
+    assert [payload(event)["rule"] for event in abandoned_events] == ["result.unexpected"] * 2
 
 
 async def test_what_is_owed_meanwhile_goes_out_in_the_next_request() -> None:
@@ -409,30 +411,30 @@ def preparation_of(coordinator_bench: CoordinatorBench, state: str) -> Event:
 
 def note_cause(coordinator_bench: CoordinatorBench) -> int:
     """Trace an event that becomes the cause of the following events."""
-    cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "it comes"})
-    coordinator_bench.tracer.set_cause(cause)
-    return cause
+    cause_event_index = coordinator_bench.tracer.emit("note", "cluster", data={"text": "it comes"})
+    coordinator_bench.tracer.set_cause(cause_event_index)
+    return cause_event_index
 
 
 async def test_an_answer_is_caused_by_the_end_and_not_by_the_markers_that_are_owed_then() -> None:
     coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=True)
-    end = events_of(coordinator_bench, "txn.complete")[-1]
-    assert payload(end)["state"] == "PrepareCommit"
-    assert coordinator_bench.tracer.cause == end.i
-    preparation = preparation_of(coordinator_bench, "CompleteCommit")
+    end_event = events_of(coordinator_bench, "txn.complete")[-1]
+    assert payload(end_event)["state"] == "PrepareCommit"
+    assert coordinator_bench.tracer.cause == end_event.i
+    preparation_event = preparation_of(coordinator_bench, "CompleteCommit")
     (owed_event,) = events_of(coordinator_bench, "marker.owed")
-    assert (list(preparation.p), list(owed_event.p)) == ([end.i], [preparation.i])
+    assert (list(preparation_event.p), list(owed_event.p)) == ([end_event.i], [preparation_event.i])
 
 
 async def test_the_answer_about_one_transaction_is_the_cause_of_its_end() -> None:
     coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=True)
     await coordinator_bench.settle()
-    cause = note_cause(coordinator_bench)
+    cause_event_index = note_cause(coordinator_bench)
     coordinator_bench.sent[0].reply()
-    (acked,) = events_of(coordinator_bench, "marker.acked")
-    assert list(acked.p) == [cause]
-    assert list(events_of(coordinator_bench, "txn.append")[-1].p) == [acked.i]
-    assert coordinator_bench.tracer.cause == cause
+    (acked_event,) = events_of(coordinator_bench, "marker.acked")
+    assert list(acked_event.p) == [cause_event_index]
+    assert list(events_of(coordinator_bench, "txn.append")[-1].p) == [acked_event.i]
+    assert coordinator_bench.tracer.cause == cause_event_index
 
 
 async def test_a_completion_that_is_tried_again_is_caused_by_what_made_it_due() -> None:
@@ -444,10 +446,10 @@ async def test_a_completion_that_is_tried_again_is_caused_by_what_made_it_due() 
     coordinator_bench.tracer.set_cause(NO_CAUSE)
     coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
     await coordinator_bench.settle()
-    completed_append = events_of(coordinator_bench, "txn.append")[-1]
-    assert payload(completed_append)["state"] == "CompleteCommit"
-    preparation = preparation_of(coordinator_bench, "CompleteCommit")
-    assert list(completed_append.p) == [preparation.i]
+    completed_append_event = events_of(coordinator_bench, "txn.append")[-1]
+    assert payload(completed_append_event)["state"] == "CompleteCommit"
+    preparation_event = preparation_of(coordinator_bench, "CompleteCommit")
+    assert list(completed_append_event.p) == [preparation_event.i]
 
 
 async def test_what_a_deleted_partition_needs_no_more_is_caused_by_what_made_it_due() -> None:
@@ -455,10 +457,13 @@ async def test_what_a_deleted_partition_needs_no_more_is_caused_by_what_made_it_
     coordinator_bench.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
     coordinator_bench.tracer.set_cause(NO_CAUSE)
     await coordinator_bench.settle()
-    preparation = preparation_of(coordinator_bench, "CompleteCommit")
-    (cancelled,) = events_of(coordinator_bench, "marker.cancelled")
-    completed_append = events_of(coordinator_bench, "txn.append")[-1]
-    assert (list(cancelled.p), list(completed_append.p)) == ([preparation.i], [preparation.i])
+    preparation_event = preparation_of(coordinator_bench, "CompleteCommit")
+    (cancelled_event,) = events_of(coordinator_bench, "marker.cancelled")
+    completed_append_event = events_of(coordinator_bench, "txn.append")[-1]
+    assert (list(cancelled_event.p), list(completed_append_event.p)) == (
+        [preparation_event.i],
+        [preparation_event.i],
+    )
 
 
 async def test_brief_tells_only_of_appends_that_fail() -> None:
@@ -468,19 +473,22 @@ async def test_brief_tells_only_of_appends_that_fail() -> None:
     coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
     await coordinator_bench.add(session, FOO_0)
     await coordinator_bench.add(session, FOO_0)
-    (failed_append,) = events_of(coordinator_bench, "txn.append")
-    assert payload(failed_append)["error"] == "NOT_ENOUGH_REPLICAS"
+    (failed_append_event,) = events_of(coordinator_bench, "txn.append")
+    assert payload(failed_append_event)["error"] == "NOT_ENOUGH_REPLICAS"
 
 
 async def test_a_move_cancels_the_markers_that_are_owed() -> None:
     coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=True)
     await coordinator_bench.settle()
-    cause = note_cause(coordinator_bench)
+    cause_event_index = note_cause(coordinator_bench)
     coordinator_bench.service.unload(HOME, 1)
-    (cancelled,) = events_of(coordinator_bench, "marker.cancelled")
-    assert list(cancelled.p) == [cause, preparation_of(coordinator_bench, "CompleteCommit").i]
-    assert cancelled.tx == "txn-1/0:1"
-    assert payload(cancelled) == {
+    (cancelled_event,) = events_of(coordinator_bench, "marker.cancelled")
+    assert list(cancelled_event.p) == [
+        cause_event_index,
+        preparation_of(coordinator_bench, "CompleteCommit").i,
+    ]
+    assert cancelled_event.tx == "txn-1/0:1"
+    assert payload(cancelled_event) == {
         "pid": 0,
         "epoch": 1,
         "rule": "sent.resent-after-move",
@@ -712,14 +720,16 @@ async def test_a_completion_that_has_moved_away_is_not_counted_any_more() -> Non
 
 def test_records_name_their_subjects_to_fault_rules() -> None:
     topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
-    aborted = to_complete(entry(TransactionState.PREPARE_ABORT), now_ms=NOW_MS)
+    aborted_transition = to_complete(entry(TransactionState.PREPARE_ABORT), now_ms=NOW_MS)
     deleted_id = TransactionalId("gone")
-    subject = subject_of((aborted, Tombstone(transactional_id=deleted_id)), topic_partition)
+    subject = subject_of(
+        (aborted_transition, Tombstone(transactional_id=deleted_id)), topic_partition
+    )
     assert subject.partitions == (topic_partition,)
     assert subject.other_subjects == (
         Subject(
-            transactional_id=aborted.transactional_id,
-            producer_id=aborted.producer_id,
+            transactional_id=aborted_transition.transactional_id,
+            producer_id=aborted_transition.producer_id,
             partitions=(topic_partition,),
             committed=False,
         ),

@@ -199,8 +199,8 @@ def test_who_leaves_takes_its_records_along() -> None:
         ShareTargetEpochStored(group_id=GROUP, assignment_epoch=5),
     ], "nobody is left to assign to"
     assert driver.group.state_name == "Empty"
-    too_late = driver.protocol.remove_late_member(driver.group, "b", image=driver.image)
-    assert too_late == ShareHeartbeatOutcome()
+    late_outcome = driver.protocol.remove_late_member(driver.group, "b", image=driver.image)
+    assert late_outcome == ShareHeartbeatOutcome()
 
 
 def test_partitions_that_are_added_begin_at_0() -> None:
@@ -281,9 +281,9 @@ def test_a_part_of_what_is_initialising_may_be_done() -> None:
     driver.initializations = driver.initializations[:1]
     driver.complete_initialization()
     assert driver.records == [stored_topics(initializing=(topic(1),), initialized=(topic(0),))]
-    unknown_partitions = {topic_id("gone"): frozenset({0})}
+    unknown_partitions_by_id = {topic_id("gone"): frozenset({0})}
     (record,) = records_of_initialized(
-        driver.group, unknown_partitions, image=driver.image, now_ms=NOW
+        driver.group, unknown_partitions_by_id, image=driver.image, now_ms=NOW
     )
     assert isinstance(record, ShareTopicsStored)
     assert [
@@ -295,9 +295,9 @@ def test_a_part_of_what_is_initialising_may_be_done() -> None:
 
 def test_a_topic_that_is_initialised_again_is_not_deleted_any_more() -> None:
     driver = ShareDriver(image(t=1))
-    going = DeletingTopic(topic_id=T, topic_name="t")
+    deleting_topic = DeletingTopic(topic_id=T, topic_name="t")
     other_topic = DeletingTopic(topic_id=topic_id("u"), topic_name="u")
-    driver.write([ShareTopicsStored(group_id=GROUP, deleting=(going, other_topic))])
+    driver.write([ShareTopicsStored(group_id=GROUP, deleting=(deleting_topic, other_topic))])
     driver.beat_ok("m", 0, "t")
     assert driver.group.deleting == {other_topic.topic_id: other_topic}
 

@@ -42,13 +42,15 @@ def test_it_is_a_group_like_any_other() -> None:
 def test_it_has_no_positions() -> None:
     group = ShareDriver().group
     commit = CommitOffsets(group_id=GROUP, positions=())
-    expected = Rejection(
+    expected_rejection = Rejection(
         error=ErrorCode.group_id_not_found, reason=f"Group {GROUP} is not a consumer group."
     )
-    assert group.check_offset_commit(commit) == expected
-    assert group.check_position(commit, (uuid.UUID(int=1), 0)) == expected
-    assert group.check_offset_fetch(FetchOffsets(group_id=GROUP, partitions=())) == expected
-    assert group.check_offset_delete() == expected
+    assert group.check_offset_commit(commit) == expected_rejection
+    assert group.check_position(commit, (uuid.UUID(int=1), 0)) == expected_rejection
+    assert (
+        group.check_offset_fetch(FetchOffsets(group_id=GROUP, partitions=())) == expected_rejection
+    )
+    assert group.check_offset_delete() == expected_rejection
 
 
 def test_it_is_deleted_without_members_only_and_never_expires() -> None:
@@ -97,8 +99,8 @@ def test_tombstones_of_members_that_are_not_there_mean_nothing() -> None:
     driver = ShareDriver()
     driver.write([ShareEpochStored(group_id=GROUP, group_epoch=3)])
     driver.write(
-        kind(group_id=GROUP, member_id="x")
-        for kind in (ShareCurrentAssignmentDeleted, ShareTargetDeleted, ShareMemberDeleted)
+        make_kind(group_id=GROUP, member_id="x")
+        for make_kind in (ShareCurrentAssignmentDeleted, ShareTargetDeleted, ShareMemberDeleted)
     )
     assert driver.group.members == {}
 

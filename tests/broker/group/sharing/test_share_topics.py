@@ -124,35 +124,35 @@ def test_a_group_with_members_is_not_altered() -> None:
 
 def test_what_was_initialised_is_deleted() -> None:
     driver = holding(stored_topics(initialized=[share_topic("t", 0, 1), share_topic("u", 0)]))
-    deleted = delete(driver, "t")
-    assert deleted.records == (
+    deletion = delete(driver, "t")
+    assert deletion.records == (
         stored_topics(initialized=[share_topic("u", 0)], deleting=[going("t")]),
     )
-    assert deleted.states_to_delete == tuple(
+    assert deletion.states_to_delete == tuple(
         DeleteShareState(key=key("t", partition_index)) for partition_index in (0, 1)
     )
-    driver.write(deleted.records)
+    driver.write(deletion.records)
     driver.write(records_of_deleted(driver.group, [T], now_ms=NOW))
     assert driver.records == [stored_topics(initialized=[share_topic("u", 0)])]
 
 
 def test_what_is_being_deleted_is_asked_for_again() -> None:
     driver = holding(stored_topics(deleting=[going("t")]))
-    deleted = delete(driver, "t")
-    assert deleted.records == (stored_topics(deleting=[going("t")]),)
-    assert deleted.states_to_delete == tuple(
+    deletion = delete(driver, "t")
+    assert deletion.records == (stored_topics(deleting=[going("t")]),)
+    assert deletion.states_to_delete == tuple(
         DeleteShareState(key=key("t", partition_index)) for partition_index in (0, 1)
     )
 
 
 def test_topics_without_offsets_are_refused_one_by_one() -> None:
     driver = holding(stored_topics(initialized=[share_topic("t", 0)]))
-    deleted = delete(driver, "u", "gone")
-    assert deleted.refused_topics == (
+    deletion = delete(driver, "u", "gone")
+    assert deletion.refused_topics == (
         TopicOutcome(topic_name="u", outcome=NOTHING),
         TopicOutcome(topic_name="gone", outcome=UNKNOWN),
     )
-    assert (deleted.records, deleted.states_to_delete) == (
+    assert (deletion.records, deletion.states_to_delete) == (
         (stored_topics(initialized=[share_topic("t", 0)]),),
         (),
     )

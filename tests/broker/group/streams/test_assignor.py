@@ -126,11 +126,13 @@ def test_every_task_runs_once_and_copies_lie_elsewhere(
     processes: dict[str, str], counts: list[tuple[int, bool]], standby_count: int
 ) -> None:
     parts = {
-        str(number): AssignedSubtopology(task_count=count, is_stateful=stateful)
-        for number, (count, stateful) in enumerate(counts)
+        str(number): AssignedSubtopology(task_count=count, is_stateful=is_stateful)
+        for number, (count, is_stateful) in enumerate(counts)
     }
     every = [
-        (name, task_index) for name, part in parts.items() for task_index in range(part.task_count)
+        (name, task_index)
+        for name, subtopology in parts.items()
+        for task_index in range(subtopology.task_count)
     ]
     first_assignment = assign_tasks(processes, parts, standby_count, {})
     remaining_processes = dict(list(processes.items())[1:])

@@ -175,9 +175,9 @@ def test_what_others_ask_of_it() -> None:
     assert (group.type, group.protocol_type_or_empty) == (GroupType.STREAMS, "streams")
     assert group.offsets_expire_from() is expiry_from_commit
     assert group.check_offset_delete() is None
-    refusal = group.check_delete()
-    assert refusal is not None
-    assert refusal.error is ErrorCode.non_empty_group
+    rejection = group.check_delete()
+    assert rejection is not None
+    assert rejection.error is ErrorCode.non_empty_group
     assert group.has_subscriber("words")
     assert group.has_subscriber("by-word")
     assert not group.has_subscriber("counts")

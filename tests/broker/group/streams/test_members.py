@@ -56,8 +56,8 @@ def test_requests_that_no_group_takes(reason: str) -> None:
 def test_up_to_4_3_members_say_less(reason: str, fields: dict[str, Any]) -> None:
     command = msgspec.structs.replace(heartbeat("a", 1), **fields)
     older_rules = Rules(streams_heartbeats_are_whole=False)
-    refusal = Rejection(error=ErrorCode.invalid_request, reason=reason)
-    assert check_heartbeat(command, older_rules) == refusal
+    rejection = Rejection(error=ErrorCode.invalid_request, reason=reason)
+    assert check_heartbeat(command, older_rules) == rejection
     assert check_heartbeat(command) is None
     assert check_heartbeat(heartbeat("a", 0), older_rules) is None
 
@@ -161,17 +161,21 @@ def test_strangers_are_refused(stranger_name: str) -> None:
 
 def test_what_a_heartbeat_leaves_out_is_as_before() -> None:
     member = driver_of_two().group.members["a"]
-    told_all = update_member(
+    member_told_all = update_member(
         member, heartbeat("a", 3, rack_id="r", endpoint=("h", 1), client_id="c2")
     )
-    assert (told_all.rack_id, told_all.endpoint, told_all.client_id) == ("r", ("h", 1), "c2")
-    later_member = update_member(told_all, heartbeat("a", 3))
+    assert (member_told_all.rack_id, member_told_all.endpoint, member_told_all.client_id) == (
+        "r",
+        ("h", 1),
+        "c2",
+    )
+    later_member = update_member(member_told_all, heartbeat("a", 3))
     assert (later_member.rack_id, later_member.endpoint, later_member.instance_id) == (
         "r",
         ("h", 1),
         "i",
     )
-    updated_member = update_member(told_all, heartbeat("a", 0))
+    updated_member = update_member(member_told_all, heartbeat("a", 0))
     assert (updated_member.rack_id, updated_member.endpoint) == ("r", None), (
         "an endpoint is told with each life"
     )

@@ -120,15 +120,15 @@ def test_what_an_image_does_not_change_is_not_looked_at_again() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.send_ok("a", 2)
-    memory_before = driver.group.memory
-    assert (memory_before.refreshed_version, memory_before.configured_topology is not None) == (
+    state_before = driver.group.memory
+    assert (state_before.refreshed_version, state_before.configured_topology is not None) == (
         1,
         True,
     )
     driver.image = counting_image(7)
     driver.send_ok("a", 2)
     assert driver.records == []
-    assert driver.group.memory == msgspec.structs.replace(memory_before, refreshed_version=7)
+    assert driver.group.memory == msgspec.structs.replace(state_before, refreshed_version=7)
 
 
 def test_more_partitions_are_more_tasks() -> None:
@@ -336,8 +336,11 @@ def test_a_static_member_comes_back_to_its_tasks() -> None:
     member_away = driver.group.members["a"]
     assert (member_away.member_epoch, set(member_away.assigned.active.values())) == (-2, {0})
     assert driver.group.state_name == "Reconciling"
-    back = driver.join("a2", instance_id="i", process_id="p-a")
-    assert (back.member_epoch, back.tasks) == (epoch, Tasks(active=tasks("0_0", "1_0")))
+    streams_reply = driver.join("a2", instance_id="i", process_id="p-a")
+    assert (streams_reply.member_epoch, streams_reply.tasks) == (
+        epoch,
+        Tasks(active=tasks("0_0", "1_0")),
+    )
     assert set(driver.group.members) == {"b", "a2"}
     assert driver.group.epoch == epoch, "nothing else had to move"
     assert have_same_log(driver.group, driver.reload_group())
@@ -354,8 +357,11 @@ def test_a_stranger_with_the_instance_id_takes_the_tasks_to_come_until_they_are_
     assert driver.send_ok("a", 2, instance_id="i", owned=Tasks()).member_epoch == 3
     driver.send_ok("b", 3, owned=Tasks())
     assert driver.group.state_name == "Stable"
-    back = driver.send_ok("a", 3, instance_id="i")
-    assert (back.member_epoch, back.tasks) == (4, Tasks(active=tasks("0_0", "1_0")))
+    streams_reply = driver.send_ok("a", 3, instance_id="i")
+    assert (streams_reply.member_epoch, streams_reply.tasks) == (
+        4,
+        Tasks(active=tasks("0_0", "1_0")),
+    )
     assert kinds(driver)[:2] == ["StreamsEpochStored", "StreamsTargetEpochStored"]
     assert (driver.group.epoch, driver.group.assignment_epoch) == (4, 4)
 
@@ -475,8 +481,8 @@ def test_reported_offsets_are_kept() -> None:
     driver.send_ok("a", 2, task_offsets=())
     assert driver.group.memory.task_offsets["a"].end_offsets == {("1", 0): 9}
     repeated_offsets = ((("1", 0), 5), (("1", 0), 5))
-    for field in ("task_offsets", "task_end_offsets"):
-        assert heartbeat_rejection(driver, "a", 2, **{field: repeated_offsets}).reason == (
+    for field_name in ("task_offsets", "task_end_offsets"):
+        assert heartbeat_rejection(driver, "a", 2, **{field_name: repeated_offsets}).reason == (
             "Task offsets contain a duplicate entry for subtopology 1 and partition 0."
         )
     driver.join("b")
@@ -569,11 +575,11 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.join("b")
-    stored_member = next(
+    stored_assignment = next(
         record for record in driver.log if isinstance(record, StreamsCurrentAssignmentStored)
     )
-    strange = msgspec.structs.replace(stored_member, state=99)
-    driver.shard.apply(strange, record_offset=0)
+    strange_assignment = msgspec.structs.replace(stored_assignment, state=99)
+    driver.shard.apply(strange_assignment, record_offset=0)
     assert heartbeat_rejection(driver, "a", 2).error is ErrorCode.fenced_member_epoch
 
 

@@ -144,7 +144,7 @@ def test_topics_that_don_t_fit(name: str) -> None:
 
 
 def test_repartition_topics_of_a_group_get_one_number() -> None:
-    flexible = configured(
+    flexible_topology = configured(
         subtopology_of("0", "a", repartition_sink_topics=("r",)),
         subtopology_of("1", "b", repartition_sink_topics=("q",)),
         subtopology_of(
@@ -155,8 +155,8 @@ def test_repartition_topics_of_a_group_get_one_number() -> None:
         a=2,
         b=3,
     )
-    assert {topic_info.partitions for topic_info in flexible.missing.values()} == {3}
-    fixed = configured(
+    assert {topic_info.partitions for topic_info in flexible_topology.missing.values()} == {3}
+    fixed_topology = configured(
         subtopology_of("0", "a", repartition_sink_topics=("r", "q")),
         subtopology_of(
             "1",
@@ -165,8 +165,8 @@ def test_repartition_topics_of_a_group_get_one_number() -> None:
         ),
         a=2,
     )
-    assert {topic_info.partitions for topic_info in fixed.missing.values()} == {4}
-    source = configured(
+    assert {topic_info.partitions for topic_info in fixed_topology.missing.values()} == {4}
+    source_topology = configured(
         subtopology_of("0", "a", repartition_sink_topics=("r",)),
         subtopology_of(
             "1",
@@ -177,7 +177,7 @@ def test_repartition_topics_of_a_group_get_one_number() -> None:
         a=2,
         b=3,
     )
-    assert source.missing["r"].partitions == 3
+    assert source_topology.missing["r"].partitions == 3
 
 
 REFUSED = {

@@ -53,17 +53,17 @@ class Recorder(asyncio.Protocol):
 
 async def pair(env: VirtualEnvironment, *, keep_open: bool = False) -> tuple[Recorder, Recorder]:
     """The protocols of a client and of a server that are connected."""
-    accepted: list[Recorder] = []
+    accepted_recorders: list[Recorder] = []
 
     def accept() -> Recorder:
-        accepted.append(Recorder(keep_open=keep_open))
-        return accepted[-1]
+        accepted_recorders.append(Recorder(keep_open=keep_open))
+        return accepted_recorders[-1]
 
     server = await env.loop.create_server(accept, "broker", 0)
     _, client = await env.loop.create_connection(Recorder, *server.address)
     server.close()
     assert isinstance(client, Recorder)
-    return client, accepted[0]
+    return client, accepted_recorders[0]
 
 
 async def settle() -> None:
@@ -172,13 +172,13 @@ def test_a_protocol_that_fails_loses_its_own_connection_only() -> None:
     async def main(env: VirtualEnvironment) -> None:
         await env.loop.create_server(BrokenRecorder, "localhost", 1)
         _, struck_protocol = await env.loop.create_connection(Recorder, "localhost", 1)
-        _, neighbour = await env.loop.create_connection(Recorder, "localhost", 1)
+        _, neighbouring_protocol = await env.loop.create_connection(Recorder, "localhost", 1)
         assert isinstance(struck_protocol, Recorder)
-        assert isinstance(neighbour, Recorder)
+        assert isinstance(neighbouring_protocol, Recorder)
         struck_protocol.transport.write(b"x")
         await settle()
         assert struck_protocol.events == ["made", "ConnectionResetError"]
-        assert neighbour.events == ["made"]
+        assert neighbouring_protocol.events == ["made"]
 
     with pytest.raises(BaseExceptionGroup) as error_info:
         run(main)
@@ -266,11 +266,11 @@ def test_buffered_protocols_are_fed_through_their_buffer() -> None:
 @within(run)
 async def test_the_protocol_may_change(env: VirtualEnvironment) -> None:
     client, server = await pair(env)
-    upgraded = Recorder()
-    server.transport.set_protocol(upgraded)
+    upgraded_recorder = Recorder()
+    server.transport.set_protocol(upgraded_recorder)
     client.transport.write(b"x")
     await settle()
-    assert (server.received, upgraded.received) == (b"", b"x")
+    assert (server.received, upgraded_recorder.received) == (b"", b"x")
 
 
 # Faults
@@ -377,8 +377,8 @@ async def test_serve_forever_accepts_until_cancelled(env: VirtualEnvironment) ->
     server = await env.loop.create_server(asyncio.Protocol, "localhost", 9092)
     await server.start_serving()
     assert server.get_loop() is env.loop
-    serving = env.tasks.spawn(server.serve_forever(), name="serve")
+    serving_task = env.tasks.spawn(server.serve_forever(), name="serve")
     await env.loop.create_connection(asyncio.Protocol, "localhost", 9092)
-    serving.cancel()
+    serving_task.cancel()
     await asyncio.sleep(1)
     assert not server.is_serving()

@@ -150,9 +150,9 @@ def test_what_other_threads_draw_does_not_change_the_run() -> None:
 
     draws_of_thread: list[list[object]] = []
     draws = []
-    for disturbed in (True, False):
+    for is_disturbed in (True, False):
         with lent():
-            if disturbed:
+            if is_disturbed:
                 thread = threading.Thread(target=elsewhere)
                 thread.start()
                 thread.join()
@@ -183,7 +183,7 @@ def test_modules_that_are_imported_between_runs_follow_the_next(
 
 
 def test_clocks_and_chance_are_put_back_after_a_failure() -> None:
-    original, state = time.time, random.getstate()
+    original_function, state = time.time, random.getstate()
 
     def fail() -> None:
         with lent():
@@ -192,7 +192,7 @@ def test_clocks_and_chance_are_put_back_after_a_failure() -> None:
 
     with pytest.raises(ValueError, match="broken"):
         fail()
-    assert time.time is original
+    assert time.time is original_function
     assert random.getstate() == state
 
 
@@ -323,25 +323,25 @@ def test_what_says_itself_how_it_hashes_is_left_alone(monkeypatch: pytest.Monkey
 def test_what_is_not_loaded_or_has_another_form_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    other_module = types.SimpleNamespace(
+    module_stub = types.SimpleNamespace(
         AIOKafkaProducer=type("AIOKafkaProducer", (), {}),
         DefaultRecordBatchBuilder=type("DefaultRecordBatchBuilder", (), {}),
     )
-    monkeypatch.setitem(sys.modules, "aiokafka.producer.producer", other_module)
-    monkeypatch.setitem(sys.modules, "aiokafka.record._crecords.default_records", other_module)
+    monkeypatch.setitem(sys.modules, "aiokafka.producer.producer", module_stub)
+    monkeypatch.setitem(sys.modules, "aiokafka.record._crecords.default_records", module_stub)
     monkeypatch.delitem(sys.modules, "aiokafka.structs")
     with ExitStack() as stack:
         libraries_in(stack)
-    assert "append" not in vars(other_module.DefaultRecordBatchBuilder)
+    assert "append" not in vars(module_stub.DefaultRecordBatchBuilder)
 
 
 def test_a_library_that_is_loaded_later_is_found_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    structs = sys.modules["aiokafka.structs"]
+    structs_module = sys.modules["aiokafka.structs"]
     monkeypatch.delitem(sys.modules, "aiokafka.structs")
     with ExitStack() as stack:
         libraries = libraries_in(stack)
         assert "__hash__" not in vars(BrokerMetadata)
-        monkeypatch.setitem(sys.modules, "aiokafka.structs", structs)
+        monkeypatch.setitem(sys.modules, "aiokafka.structs", structs_module)
         libraries.lend()
         assert "__hash__" in vars(BrokerMetadata)
     assert "__hash__" not in vars(BrokerMetadata)
@@ -354,13 +354,13 @@ def test_an_attribute_is_replaced_for_subclasses_as_well_and_put_back() -> None:
     real_method = native_attribute(datetime.date, "toordinal")
     assert real_method is not None
     moment = Moment(2026, 1, 1)
-    expected = moment.toordinal()
+    expected_number = moment.toordinal()
     assert put_native_attribute(datetime.date, "toordinal", lambda _self: -1)
     try:
         assert moment.toordinal() == -1
     finally:
         assert put_native_attribute(datetime.date, "toordinal", real_method)
-    assert moment.toordinal() == expected
+    assert moment.toordinal() == expected_number
 
 
 def test_what_is_not_there_can_not_be_replaced() -> None:

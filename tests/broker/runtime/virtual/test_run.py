@@ -65,7 +65,9 @@ async def echo_and_peers(env: VirtualEnvironment) -> str:
         writer.close()
         await writer.wait_closed()
 
-    async def peer(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    async def peer(
+        _key: int, _version: int, command: object, _source_broker_id: BrokerId
+    ) -> object:
         await asyncio.sleep(env.rng.stream("peer").random() / 1_000)
         return command
 
@@ -74,13 +76,15 @@ async def echo_and_peers(env: VirtualEnvironment) -> str:
     env.network.register(B1, peer)
     env.network.register(B2, peer)
     replies = [
-        env.network.ask(source, target, 27, 1, reply_number, timeout_ms=30_000)
+        env.network.ask(source_broker_id, target_broker_id, 27, 1, reply_number, timeout_ms=30_000)
         for reply_number in range(20)
-        for source, target in ((B1, B2), (B2, B1))
+        for source_broker_id, target_broker_id in ((B1, B2), (B2, B1))
     ]
     clients = [env.tasks.spawn(client(name, port), name=name) for name in {"ada", "bob", "cyd"}]
     await asyncio.wait(clients)
-    assert [await reply for reply in replies] == [n for n in range(20) for _ in range(2)]
+    assert [await reply_future for reply_future in replies] == [
+        n for n in range(20) for _ in range(2)
+    ]
     await asyncio.sleep(3_600)
     server.close()
     return env.tracer.hash
@@ -217,11 +221,11 @@ def test_a_task_that_lost_its_wakeup_is_closed_with_its_run(
     ends: list[str] = []
 
     async def main(env: VirtualEnvironment) -> None:
-        woken = env.loop.create_future()
+        woken_future = env.loop.create_future()
 
         async def connect() -> None:
             try:
-                await woken
+                await woken_future
             finally:
                 try:
                     await env.loop.create_future()
@@ -230,7 +234,7 @@ def test_a_task_that_lost_its_wakeup_is_closed_with_its_run(
 
         env.tasks.spawn(connect(), name="connect")
         await asyncio.sleep(1)
-        woken.set_result(None)
+        woken_future.set_result(None)
         env.loop._ready.clear()  # type: ignore[attr-defined]
         raise OverLimitError
 
@@ -280,11 +284,11 @@ def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
 def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
     """Each thread has its own time, timers and chance; the other loop does not change the run."""
     lone_result = run_virtual(echo_and_peers, seed=5)
-    stop, enough = threading.Event(), threading.Event()
+    stop_event, enough_event = threading.Event(), threading.Event()
     real_readings: list[tuple[float, float, datetime.datetime, uuid.UUID]] = []
 
     async def real() -> None:
-        while not stop.is_set():
+        while not stop_event.is_set():
             monotonic_before = time.monotonic()
             await asyncio.sleep(0.002)
             random.seed(7)
@@ -293,28 +297,28 @@ def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
                 (time.monotonic() - monotonic_before, time.time(), wall_clock, uuid.uuid4())
             )
             if len(real_readings) > 5:
-                enough.set()
+                enough_event.set()
 
     thread = threading.Thread(target=asyncio.run, args=(real(),))
 
     async def main(env: VirtualEnvironment) -> str:
         thread.start()
-        result = await echo_and_peers(env)
-        assert enough.wait(60), "the real loop stands still"
-        return result
+        result_text = await echo_and_peers(env)
+        assert enough_event.wait(60), "the real loop stands still"
+        return result_text
 
     started_s = time.time()
     try:
         assert run_virtual(main, seed=5) == lone_result
     finally:
-        stop.set()
+        stop_event.set()
         thread.join()
     assert all(waited_s >= 0.001 for waited_s, _, _, _ in real_readings)
     assert all(started_s <= wall_s <= time.time() for _, wall_s, _, _ in real_readings)
     assert all(
         started_s - 1 <= date.timestamp() <= time.time() + 1 for _, _, date, _ in real_readings
     )
-    assert len({drawn_number for *_, drawn_number in real_readings}) == len(real_readings)
+    assert len({drawn_uuid for *_, drawn_uuid in real_readings}) == len(real_readings)
 
 
 def test_a_failed_background_task_fails_the_run() -> None:
@@ -421,19 +425,19 @@ def test_years_pass_without_the_clock_standing_still(loop: VirtualLoop) -> None:
 
 def test_a_client_that_waits_for_a_rounding_error_gets_on(loop: VirtualLoop) -> None:
     """aiokafka's idle check asks for what is left until it is nothing, as time does go on."""
-    left_s, turns = 1e-13, 0
+    left_s, turn_count = 1e-13, 0
     deadline_s = loop.time() + left_s
 
     async def main() -> None:
-        nonlocal turns
+        nonlocal turn_count
         while loop.time() <= deadline_s:
-            turns += 1
+            turn_count += 1
             finish_future = loop.create_future()
             loop.call_later(left_s, finish_future.set_result, None)
             await finish_future
 
     loop.run_until_complete(main())
-    assert turns == 1
+    assert turn_count == 1
 
 
 def test_waiting_with_nothing_scheduled_names_the_waiting_tasks(loop: VirtualLoop) -> None:
@@ -501,8 +505,10 @@ def test_real_sockets_are_refused(loop: VirtualLoop) -> None:
 @pytest.mark.parametrize("kind", ["create_server", "create_connection"])
 def test_tls_and_a_missing_network_are_refused(loop: VirtualLoop, kind: str) -> None:
     def ask(ssl: bool | None) -> Awaitable[object]:
-        answer: Awaitable[object] = getattr(loop, kind)(asyncio.Protocol, "localhost", 1, ssl=ssl)
-        return answer
+        answer_awaitable: Awaitable[object] = getattr(loop, kind)(
+            asyncio.Protocol, "localhost", 1, ssl=ssl
+        )
+        return answer_awaitable
 
     with pytest.raises(NotSimulatedError, match="TLS"):
         loop.run_until_complete(ask(ssl=True))

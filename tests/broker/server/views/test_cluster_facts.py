@@ -38,16 +38,23 @@ def partition_of(facts: ClusterFacts) -> PartitionFacts:
 def test_facts_are_the_same_in_slices_and_in_a_step() -> None:
     async def story(cluster: VirtualCluster) -> None:
         reader = ClusterFactsReader(cluster.sim)
-        async with cluster.client() as app:
+        async with cluster.client() as app_cluster:
             for transactional_id in ("a", "b"):
-                producer = await begin_transaction(app, transactional_id)
+                producer = await begin_transaction(app_cluster, transactional_id)
                 await producer.send("orders", 0, b"x")
             environment = cluster.env
             pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
-            in_slices = await reader.read(pace)
-            assert in_slices == await reader.read() == await ClusterFactsReader(cluster.sim).read()
-            assert sorted(txn.transactional_id for txn in in_slices.transactions) == ["a", "b"]
-            assert [txn.first_offset for txn in partition_of(in_slices).open_txns] == [0, 1]
+            facts_in_slices = await reader.read(pace)
+            assert (
+                facts_in_slices
+                == await reader.read()
+                == await ClusterFactsReader(cluster.sim).read()
+            )
+            assert sorted(txn.transactional_id for txn in facts_in_slices.transactions) == [
+                "a",
+                "b",
+            ]
+            assert [txn.first_offset for txn in partition_of(facts_in_slices).open_txns] == [0, 1]
 
     run_cluster(story)
 
@@ -55,8 +62,8 @@ def test_facts_are_the_same_in_slices_and_in_a_step() -> None:
 def test_a_lost_marker_is_sent_again_when_its_request_times_out() -> None:
     async def story(cluster: VirtualCluster) -> None:
         reader = ClusterFactsReader(cluster.sim)
-        async with cluster.client() as app:
-            producer = await begin_transaction(app, "a")
+        async with cluster.client() as app_cluster:
+            producer = await begin_transaction(app_cluster, "a")
             await producer.send("orders", 0, b"x")
             cluster.arm(Drop(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers", limit=1)
             await producer.commit()
@@ -66,7 +73,7 @@ def test_a_lost_marker_is_sent_again_when_its_request_times_out() -> None:
             assert (owed_marker.sending, owed_marker.is_commit) == (MarkerSending.RETRIED, True)
             assert owed_marker.sent_again_ms is not None
             await asyncio.sleep((owed_marker.sent_again_ms - facts.now_ms) / 1_000 + 1)
-            await until_state(app, "a", "CompleteCommit")
+            await until_state(app_cluster, "a", "CompleteCommit")
             assert (await reader.read()).owed_markers == ()
 
     run_cluster(story)
@@ -75,20 +82,22 @@ def test_a_lost_marker_is_sent_again_when_its_request_times_out() -> None:
 def test_a_reader_that_waits_at_a_follower_waits() -> None:
     async def story(cluster: VirtualCluster) -> None:
         facts_reader = ClusterFactsReader(cluster.sim)
-        async with cluster.client() as app, cluster.client("near") as client:
-            producer = await begin_transaction(app, "a")
+        async with cluster.client() as app_cluster, cluster.client("near") as client:
+            producer = await begin_transaction(app_cluster, "a")
             await producer.send("orders", 0, b"x")
             await producer.send("orders", 0, b"y")
-            follower = next(id_ for id_ in (1, 2, 3) if id_ != cluster.leader(ORDERS_0))
+            follower = next(
+                broker_id for broker_id in (1, 2, 3) if broker_id != cluster.leader(ORDERS_0)
+            )
             near_replicas = NearReplicas(RACKS[follower - 1])
             await fetch(client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=0)
-            waiting_fetch = cluster.env.tasks.spawn(
+            waiting_fetch_task = cluster.env.tasks.spawn(
                 fetch(client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=5_000),
                 name="near",
             )
             await asyncio.sleep(0.1)
             assert partition_of(await facts_reader.read()).readers == ("near",)
-            fetch_result = await waiting_fetch
+            fetch_result = await waiting_fetch_task
             assert fetch_result.follower_id == follower
             assert partition_of(await facts_reader.read()).readers == ()
 
@@ -102,14 +111,14 @@ def test_a_reader_that_waits_at_a_follower_waits() -> None:
 
 def test_share_groups_stand_where_their_leader_has_them() -> None:
     async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as app:
-            producer = await begin_transaction(app, "a")
+        async with cluster.client() as app_cluster:
+            producer = await begin_transaction(app_cluster, "a")
             await producer.send("orders", 0, b"x")
-            admin = Admin(app)
+            admin = Admin(app_cluster)
             for group, isolation in (("careful", "read_committed"), ("hasty", "read_uncommitted")):
                 await admin.set_group_config(group, "share.auto.offset.reset", "earliest")
                 await admin.set_group_config(group, "share.isolation.level", isolation)
-                member = ShareMember(app, MemberOptions(group_id=group, member_id=group))
+                member = ShareMember(app_cluster, MemberOptions(group_id=group, member_id=group))
                 await member.subscribe(["orders"], until=frozenset({ORDERS_0}))
                 await member.poll(max_wait_ms=100)
             groups = partition_of(await ClusterFactsReader(cluster.sim).read()).share_groups

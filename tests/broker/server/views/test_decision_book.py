@@ -30,20 +30,20 @@ async def commit(cluster: Cluster, transactional_id: str, repeat_count: int = 1)
     await until_state(cluster, transactional_id, "CompleteCommit")
 
 
-async def tear(cluster: VirtualCluster, app: Cluster, transactional_id: str) -> None:
+async def tear(cluster: VirtualCluster, app_cluster: Cluster, transactional_id: str) -> None:
     """Commit a transaction whose records an operator aborts."""
-    producer = await begin_transaction(app, transactional_id)
+    producer = await begin_transaction(app_cluster, transactional_id)
     await producer.send("orders", 0, b"x")
     cluster.arm(Hold(), FaultPoint.PEER_REQUEST, "late", api="WriteTxnMarkers", limit=1)
     await producer.commit()
     await cluster.wait_until_struck("late")
-    admin = Admin(app)
+    admin = Admin(app_cluster)
     start_offset = await admin.offset_of(ORDERS_0, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED)
     await admin.abort_transaction(
         await admin.identify(OpenSince(partition=ORDERS_0, start_offset=start_offset))
     )
     cluster.injector.disarm("late")
-    await until_state(app, transactional_id, "CompleteCommit")
+    await until_state(app_cluster, transactional_id, "CompleteCommit")
 
 
 def test_a_contradiction_is_remembered_over_moves_and_gone_with_its_topic() -> None:
@@ -57,16 +57,16 @@ def test_a_contradiction_is_remembered_over_moves_and_gone_with_its_topic() -> N
                 for wrong_data in book.wrong_data(cluster.sim.metadata.image)
             ]
 
-        async with cluster.client() as app:
-            await commit(app, "before")
+        async with cluster.client() as app_cluster:
+            await commit(app_cluster, "before")
             assert await found() == []
-            await tear(cluster, app, "torn")
+            await tear(cluster, app_cluster, "torn")
             assert await found() == [("orders-0", 3)]
             cluster.move(ORDERS_0)
             cluster.move(cluster.home("torn"))
-            await commit(app, "behind")
+            await commit(app_cluster, "behind")
             assert await found() == [("orders-0", 3)]
-            await Admin(app).delete_topics(["orders"])
+            await Admin(app_cluster).delete_topics(["orders"])
             assert await found() == []
 
     run_cluster(story)
@@ -75,10 +75,10 @@ def test_a_contradiction_is_remembered_over_moves_and_gone_with_its_topic() -> N
 def test_long_histories_keep_their_newest_part(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(cluster: VirtualCluster) -> None:
         book = DecisionBook()
-        async with cluster.client() as app:
-            await commit(app, "a", repeat_count=12)
+        async with cluster.client() as app_cluster:
+            await commit(app_cluster, "a", repeat_count=12)
             await book.read_on(cluster.sim, None)
-            await commit(app, "a", repeat_count=12)
+            await commit(app_cluster, "a", repeat_count=12)
             await book.read_on(cluster.sim, None)
             assert book.wrong_data(cluster.sim.metadata.image) == ()
             kept_logs = [log for log in book._logs.values() if log.markers]
@@ -91,10 +91,10 @@ def test_long_histories_keep_their_newest_part(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_log_that_begins_later_is_known_from_its_first_marker_on() -> None:
     async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as app:
-            await tear(cluster, app, "torn")
-            await Admin(app).delete_records(ORDERS_0, -1)
-            await commit(app, "a", repeat_count=2)
+        async with cluster.client() as app_cluster:
+            await tear(cluster, app_cluster, "torn")
+            await Admin(app_cluster).delete_records(ORDERS_0, -1)
+            await commit(app_cluster, "a", repeat_count=2)
             book = DecisionBook()
             await book.read_on(cluster.sim, None)
             assert book.wrong_data(cluster.sim.metadata.image) == ()
@@ -105,9 +105,9 @@ def test_a_log_that_begins_later_is_known_from_its_first_marker_on() -> None:
 def test_what_hangs_is_told_its_past_decision() -> None:
     async def story(cluster: VirtualCluster) -> None:
         book = DecisionBook()
-        async with cluster.client() as app:
-            await commit(app, "a")
-            await make_hanging(Admin(app), ORDERS_0, "ghost", age_ms=0)
+        async with cluster.client() as app_cluster:
+            await commit(app_cluster, "a")
+            await make_hanging(Admin(app_cluster), ORDERS_0, "ghost", age_ms=0)
             await book.read_on(cluster.sim, None)
             log = cluster.sim.brokers[cluster.leader(ORDERS_0)].replicas.led[ORDERS_0]
             (producer,) = log.producers.open_producers()

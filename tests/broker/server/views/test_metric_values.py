@@ -84,130 +84,130 @@ def play(story: Story) -> set[str]:
 # Stories
 
 
-async def a_transaction(cluster: VirtualCluster, read: Watch) -> None:
+async def a_transaction(cluster: VirtualCluster, watch: Watch) -> None:
     cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="WriteTxnMarkers")
     leader = str(cluster.leader(P0))
     for metric in (table.PRODUCER_IDS, table.VERIFIED, table.VERIFICATIONS, table.MARKERS_SENT):
-        assert read(metric) == {}
-    assert read(table.VERIFICATION_MS) == {}
-    assert read(table.FAULTS_STRUCK) == {}
+        assert watch(metric) == {}
+    assert watch(table.VERIFICATION_MS) == {}
+    assert watch(table.FAULTS_STRUCK) == {}
     async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
         await producer.init_transactions()
         home = str(cluster.leader(cluster.home("tx")))
-        assert read(table.TRANSACTIONS) == {(home, "Empty"): 1}
-        assert read(table.ACTIVE_MS) == {}
+        assert watch(table.TRANSACTIONS) == {(home, "Empty"): 1}
+        assert watch(table.ACTIVE_MS) == {}
         producer.begin()
         await producer.send("orders", 0, b"v")
-        assert read(table.TRANSACTIONS) == {(home, "Ongoing"): 1}
-        before_ms = sum(read(table.ACTIVE_MS).values())
+        assert watch(table.TRANSACTIONS) == {(home, "Ongoing"): 1}
+        before_ms = sum(watch(table.ACTIVE_MS).values())
         cluster.advance(5_000)
-        assert read(table.ACTIVE_MS) == {(home,): before_ms + 5_000}
-        assert read(table.LSO_LAG) == {("orders", "0"): 1}
-        assert read(table.PRODUCER_IDS)[(leader,)] == 1
-        assert read(table.VERIFIED) == {(leader,): 1}
-        assert read(table.UNVERIFIED) == {}
-        assert read(table.VERIFICATIONS) == {(leader,): 1}
-        assert read(table.VERIFICATION_MS)[(leader,)] > 0
-        assert sum(read(table.CONNECTIONS).values()) >= 2
+        assert watch(table.ACTIVE_MS) == {(home,): before_ms + 5_000}
+        assert watch(table.LSO_LAG) == {("orders", "0"): 1}
+        assert watch(table.PRODUCER_IDS)[(leader,)] == 1
+        assert watch(table.VERIFIED) == {(leader,): 1}
+        assert watch(table.UNVERIFIED) == {}
+        assert watch(table.VERIFICATIONS) == {(leader,): 1}
+        assert watch(table.VERIFICATION_MS)[(leader,)] > 0
+        assert sum(watch(table.CONNECTIONS).values()) >= 2
         await producer.commit()
         await cluster.wait_until_struck("lost")
-        assert read(table.TRANSACTIONS) == {(home, "PrepareCommit"): 1}
-        assert read(table.ACTIVE_MS) == {}, "it is decided"
-        assert read(table.MARKERS_PENDING) == {(home,): 1}
-        assert read(table.FAULTS_STRUCK) == {("lost",): 1}
+        assert watch(table.TRANSACTIONS) == {(home, "PrepareCommit"): 1}
+        assert watch(table.ACTIVE_MS) == {}, "it is decided"
+        assert watch(table.MARKERS_PENDING) == {(home,): 1}
+        assert watch(table.FAULTS_STRUCK) == {("lost",): 1}
         cluster.sim.injector.disarm("lost")
         await until_state(client, "tx", "CompleteCommit")
-        assert read(table.LSO_LAG) == {}
-        assert read(table.MARKERS_PENDING) == {}
-        assert read(table.MARKERS_SENT)[(home,)] >= 2
+        assert watch(table.LSO_LAG) == {}
+        assert watch(table.MARKERS_PENDING) == {}
+        assert watch(table.MARKERS_SENT)[(home,)] >= 2
     await asyncio.sleep(1)
-    assert read(table.CONNECTIONS) == {}
+    assert watch(table.CONNECTIONS) == {}
 
 
-async def a_late_transaction(cluster: VirtualCluster, read: Watch) -> None:
+async def a_late_transaction(cluster: VirtualCluster, watch: Watch) -> None:
     cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="WriteTxnMarkers")
     async with cluster.client() as client, await begin_transaction(client, "tx") as producer:
         await producer.send("orders", 0, b"v")
-        assert read(table.TIMEOUTS) == {}
+        assert watch(table.TIMEOUTS) == {}
         cluster.advance(20 * 60_000 - 1_000)
         assert count_late_transactions(cluster.sim) == 0
-        assert read(table.LATE_TRANSACTIONS) == {}
+        assert watch(table.LATE_TRANSACTIONS) == {}
         cluster.advance(1_000)
         assert count_late_transactions(cluster.sim) == 1
-        assert read(table.LATE_TRANSACTIONS) == {(str(cluster.leader(P0)),): 1}
-        assert sum(read(table.TIMEOUTS).values()) == 1
+        assert watch(table.LATE_TRANSACTIONS) == {(str(cluster.leader(P0)),): 1}
+        assert sum(watch(table.TIMEOUTS).values()) == 1
 
 
-async def a_verification_without_answer(cluster: VirtualCluster, read: Watch) -> None:
+async def a_verification_without_answer(cluster: VirtualCluster, watch: Watch) -> None:
     cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="AddPartitionsToTxn", limit=1)
     async with cluster.client() as client, await begin_transaction(client, "tx") as producer:
-        assert read(table.UNVERIFIED) == {}
+        assert watch(table.UNVERIFIED) == {}
         await producer.send("orders", 0, b"v")
-        assert read(table.UNVERIFIED) == {(str(cluster.leader(P0)),): 1}
+        assert watch(table.UNVERIFIED) == {(str(cluster.leader(P0)),): 1}
         await producer.commit()
 
 
-async def a_partition_without_leader(cluster: VirtualCluster, read: Watch) -> None:
+async def a_partition_without_leader(cluster: VirtualCluster, watch: Watch) -> None:
     """The transaction's markers wait for a leader, as since KAFKA-20734."""
     leaderless_partition = TopicPartition("alone", 0)
     async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
         await producer.init_transactions()
-        home = cluster.leader(cluster.home("tx"))
-        owner = next(broker for broker in cluster.sim.brokers if broker != home)
+        home_broker_id = cluster.leader(cluster.home("tx"))
+        owner_id = next(broker for broker in cluster.sim.brokers if broker != home_broker_id)
         admin = Admin(client)
         await admin.create_topics(
-            (NewTopic(name=leaderless_partition.topic, assignments=((owner,),)),)
+            (NewTopic(name=leaderless_partition.topic, assignments=((owner_id,),)),)
         )
         await admin.wait_for_topic(leaderless_partition.topic)
         producer.begin()
         await producer.send(leaderless_partition.topic, 0, b"v")
-        assert read(table.OFFLINE_PARTITIONS) == {}
-        await cluster.sim.kill_broker(owner)
-        await read.until(table.OFFLINE_PARTITIONS, lambda count: count == 1)
-        assert read(table.MARKERS_UNKNOWN) == {}
+        assert watch(table.OFFLINE_PARTITIONS) == {}
+        await cluster.sim.kill_broker(owner_id)
+        await watch.until(table.OFFLINE_PARTITIONS, lambda count: count == 1)
+        assert watch(table.MARKERS_UNKNOWN) == {}
         await producer.commit()
-        await read.until(table.MARKERS_UNKNOWN, lambda count: count == 1)
-        await cluster.sim.start_broker(owner)
+        await watch.until(table.MARKERS_UNKNOWN, lambda count: count == 1)
+        await cluster.sim.start_broker(owner_id)
         await until_state(client, "tx", "CompleteCommit")
-        assert read(table.OFFLINE_PARTITIONS) == {}
-        assert read(table.MARKERS_UNKNOWN) == {}
+        assert watch(table.OFFLINE_PARTITIONS) == {}
+        assert watch(table.MARKERS_UNKNOWN) == {}
 
 
-async def a_transaction_log_with_too_few_replicas(cluster: VirtualCluster, read: Watch) -> None:
+async def a_transaction_log_with_too_few_replicas(cluster: VirtualCluster, watch: Watch) -> None:
     cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="WriteTxnMarkers")
     async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
         await producer.init_transactions()
-        home = cluster.leader(cluster.home("tx"))
+        home_broker_id = cluster.leader(cluster.home("tx"))
         producer.begin()
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await cluster.wait_until_struck("lost")
-        assert read(table.UNDER_MIN_ISR) == {}
-        other_brokers = [broker for broker in cluster.sim.brokers if broker != home]
+        assert watch(table.UNDER_MIN_ISR) == {}
+        other_brokers = [broker for broker in cluster.sim.brokers if broker != home_broker_id]
         for broker in other_brokers:
             await cluster.sim.kill_broker(broker)
-        await read.until(table.UNDER_MIN_ISR, lambda count: count >= 6)
-        assert set(read(table.UNDER_MIN_ISR)) == {(str(home),)}
-        assert read(table.COMPLETIONS_WAITING) == {}
+        await watch.until(table.UNDER_MIN_ISR, lambda count: count >= 6)
+        assert set(watch(table.UNDER_MIN_ISR)) == {(str(home_broker_id),)}
+        assert watch(table.COMPLETIONS_WAITING) == {}
         cluster.sim.injector.disarm("lost")
-        await read.until(table.COMPLETIONS_WAITING, lambda count: count == 1)
+        await watch.until(table.COMPLETIONS_WAITING, lambda count: count == 1)
         for broker in other_brokers:
             await cluster.sim.start_broker(broker)
         await until_state(client, "tx", "CompleteCommit")
-        assert read(table.COMPLETIONS_WAITING) == {}
-        await read.until(table.UNDER_MIN_ISR, lambda count: count == 0)
+        assert watch(table.COMPLETIONS_WAITING) == {}
+        await watch.until(table.UNDER_MIN_ISR, lambda count: count == 0)
 
 
-async def a_full_disk(cluster: VirtualCluster, read: Watch) -> None:
+async def a_full_disk(cluster: VirtualCluster, watch: Watch) -> None:
     cluster.arm(FillDisk(broker=2), FaultPoint.NOW, "full")
-    assert read(table.OFFLINE_REPLICAS) == {}
-    await read.until(table.OFFLINE_REPLICAS, lambda count: count >= 3)
-    assert set(read(table.OFFLINE_REPLICAS)) == {("2",)}
+    assert watch(table.OFFLINE_REPLICAS) == {}
+    await watch.until(table.OFFLINE_REPLICAS, lambda count: count >= 3)
+    assert set(watch(table.OFFLINE_REPLICAS)) == {("2",)}
     cluster.sim.injector.release("full")
-    await read.until(table.OFFLINE_REPLICAS, lambda count: count == 0)
+    await watch.until(table.OFFLINE_REPLICAS, lambda count: count == 0)
 
 
-async def a_compacted_topic(cluster: VirtualCluster, read: Watch) -> None:
+async def a_compacted_topic(cluster: VirtualCluster, watch: Watch) -> None:
     """An open transaction stops the cleaner; the end of it lets it go on."""
     configs = (("cleanup.policy", "compact"), ("segment.ms", "1000"))
     async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
@@ -220,7 +220,7 @@ async def a_compacted_topic(cluster: VirtualCluster, read: Watch) -> None:
         producer.begin()
 
         def uncleanable() -> float:
-            return read(table.FIRST_UNCLEANABLE).get(("table", "0"), 0)
+            return watch(table.FIRST_UNCLEANABLE).get(("table", "0"), 0)
 
         async def segment() -> None:
             cluster.advance(2_000)
@@ -238,7 +238,7 @@ async def a_compacted_topic(cluster: VirtualCluster, read: Watch) -> None:
         assert uncleanable() == 4
 
 
-async def a_batch_that_can_not_be_read(cluster: VirtualCluster, read: Watch) -> None:
+async def a_batch_that_can_not_be_read(cluster: VirtualCluster, watch: Watch) -> None:
     """The cleaner meets a batch that it can't read, and gives the partition up."""
     configs = (("cleanup.policy", "compact"), ("segment.ms", "1000"))
     async with cluster.client() as client:
@@ -254,54 +254,54 @@ async def a_batch_that_can_not_be_read(cluster: VirtualCluster, read: Watch) -> 
     log = cluster.sim.brokers[B1].replicas.led[TopicPartition("table", 0)]
     (segment,) = log.local.inactive_segments(0, 1)
     segment.append(bytes(broken_batch), 0, 1, max_timestamp=1, now_ms=1)
-    assert read(table.UNCLEANABLE) == {}
-    await read.until(table.UNCLEANABLE, lambda count: count == 1)
-    assert read(table.UNCLEANABLE) == {("1",): 1}
+    assert watch(table.UNCLEANABLE) == {}
+    await watch.until(table.UNCLEANABLE, lambda count: count == 1)
+    assert watch(table.UNCLEANABLE) == {("1",): 1}
 
 
-def ticking_stopwatch(stopwatch_ns: Callable[[], int]) -> Callable[[], int]:
+def ticking_stopwatch(read_stopwatch_ns: Callable[[], int]) -> Callable[[], int]:
     """Work takes no virtual time: here each look at the watch takes a microsecond."""
     ticks = itertools.count(0, 1_000)
-    return lambda: stopwatch_ns() + next(ticks)
+    return lambda: read_stopwatch_ns() + next(ticks)
 
 
-async def requests_of_a_client(cluster: VirtualCluster, read: Watch) -> None:
+async def requests_of_a_client(cluster: VirtualCluster, watch: Watch) -> None:
     """A rule holds an EndTxn, and a client describes an unknown transactional id."""
     for listener in cluster.sim.listeners:
         listener.stopwatch_ns = ticking_stopwatch(listener.stopwatch_ns)
     for metric in STORIES[requests_of_a_client]:
-        assert read(metric) == {}
+        assert watch(metric) == {}
     cluster.arm(Delay(delay_ms=250), FaultPoint.CLIENT_REQUEST, "slow", api="EndTxn")
     async with cluster.client() as client, await begin_transaction(client, "tx") as producer:
         await producer.send("orders", 0, b"v")
         await producer.commit()
         home = str(cluster.leader(cluster.home("tx")))
-        assert read(table.REQUESTS)[(home, "EndTxn", "5")] == 1
-        (metric_sample,) = (
+        assert watch(table.REQUESTS)[(home, "EndTxn", "5")] == 1
+        (metric_reading,) = (
             reading
             for reading in readings(cluster.sim)
             if reading.metric == table.REQUEST_REMOTE_MS and reading.labels == (home, "EndTxn")
         )
-        assert metric_sample.value == pytest.approx(250, abs=50)
-        counts_by_bound = dict(zip(table.TIME_BOUNDS_MS, metric_sample.counts, strict=False))
+        assert metric_reading.value == pytest.approx(250, abs=50)
+        counts_by_bound = dict(zip(table.TIME_BOUNDS_MS, metric_reading.counts, strict=False))
         assert [count for bound, count in counts_by_bound.items() if bound < 200] == [0] * 12
         assert [count for bound, count in counts_by_bound.items() if bound > 300] == [1] * 7
-        assert metric_sample.counts[-1] == 1
-        assert read(table.REQUEST_REMOTE_MS)[(home, "EndTxn")] == metric_sample.value
-        assert read(table.REQUEST_MS)[(home, "EndTxn")] >= metric_sample.value
-        assert 0 < read(table.REQUEST_LOCAL_MS)[(home, "EndTxn")] < 50
-        assert read(table.REQUEST_BYTES)[(home, "EndTxn")] == 15, "without its header"
-        assert read(table.RESPONSE_BYTES)[(home, "EndTxn")] == 17
+        assert metric_reading.counts[-1] == 1
+        assert watch(table.REQUEST_REMOTE_MS)[(home, "EndTxn")] == metric_reading.value
+        assert watch(table.REQUEST_MS)[(home, "EndTxn")] >= metric_reading.value
+        assert 0 < watch(table.REQUEST_LOCAL_MS)[(home, "EndTxn")] < 50
+        assert watch(table.REQUEST_BYTES)[(home, "EndTxn")] == 15, "without its header"
+        assert watch(table.RESPONSE_BYTES)[(home, "EndTxn")] == 17
         error = "TRANSACTIONAL_ID_NOT_FOUND"
-        assert error not in {name for _, _, name in read(table.REQUEST_ERRORS)}
+        assert error not in {name for _, _, name in watch(table.REQUEST_ERRORS)}
         await Admin(client).describe_transactions(["nobody"])
         nobodys = str(cluster.leader(cluster.home("nobody")))
-        assert read(table.REQUEST_ERRORS)[(nobodys, "DescribeTransactions", error)] == 1
+        assert watch(table.REQUEST_ERRORS)[(nobodys, "DescribeTransactions", error)] == 1
 
 
-async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
+async def a_share_group(cluster: VirtualCluster, watch: Watch) -> None:
     for metric in STORIES[a_share_group]:
-        assert read(metric) == {}
+        assert watch(metric) == {}
     cluster.arm(Delay(delay_ms=50), FaultPoint.SHARE_PERSIST, "load", kind="read")
     cluster.arm(Delay(delay_ms=40), FaultPoint.LOG_READ, "read")
     leader = cluster.leader(P0)
@@ -314,21 +314,21 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
         (str(leader), "g"),
         (str(leader), "g", "orders", "0"),
     )
-    assert read(table.SHARE_SESSIONS) == read(table.SHARE_SESSION_PARTITIONS) == {broker: 1}
-    assert read(table.SHARE_LOAD_MS)[broker] >= 50
-    assert read(table.SHARE_ACQUIRE_MS)[group] >= 50
-    assert read(table.SHARE_FETCH_RATIO) == {group: 100}
-    assert read(table.SHARE_BATCH_RECORDS) == {group: 2}
-    assert read(table.SHARE_FETCH_LOCK_MS)[group] >= 40
-    assert read(table.SHARE_FETCH_LOCK_RATIO)[group] > 0
-    assert read(table.SHARE_IN_FLIGHT) == {partition_labels: 2}
-    assert read(table.SHARE_IN_FLIGHT_BATCHES) == {partition_labels: 1}
+    assert watch(table.SHARE_SESSIONS) == watch(table.SHARE_SESSION_PARTITIONS) == {broker: 1}
+    assert watch(table.SHARE_LOAD_MS)[broker] >= 50
+    assert watch(table.SHARE_ACQUIRE_MS)[group] >= 50
+    assert watch(table.SHARE_FETCH_RATIO) == {group: 100}
+    assert watch(table.SHARE_BATCH_RECORDS) == {group: 2}
+    assert watch(table.SHARE_FETCH_LOCK_MS)[group] >= 40
+    assert watch(table.SHARE_FETCH_LOCK_RATIO)[group] > 0
+    assert watch(table.SHARE_IN_FLIGHT) == {partition_labels: 2}
+    assert watch(table.SHARE_IN_FLIGHT_BATCHES) == {partition_labels: 1}
     cluster.advance(30_000)
-    await read.until(table.SHARE_LOCK_TIMEOUTS, lambda count: count == 2)
+    await watch.until(table.SHARE_LOCK_TIMEOUTS, lambda count: count == 2)
     assert await member.get() == "0-1:2"
-    assert read(table.SHARE_ACKNOWLEDGEMENTS) == {}
+    assert watch(table.SHARE_ACKNOWLEDGEMENTS) == {}
     assert errors(await member.acknowledge("0-1:2,1")) == {0: "none"}
-    assert read(table.SHARE_ACKNOWLEDGEMENTS) == {
+    assert watch(table.SHARE_ACKNOWLEDGEMENTS) == {
         (*broker, "Accept"): 1,
         (*broker, "Release"): 1,
     }
@@ -344,14 +344,14 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
         acquired_range = (await member.get()).split()[0]
         assert errors(await member.acknowledge(f"{acquired_range.split(':')[0]}:3")) == {0: "none"}
         await asyncio.sleep(5)
-    assert read(table.DEAD_LETTER_REQUESTS) == {broker: 2}
-    assert read(table.DEAD_LETTERS) == read(table.DEAD_LETTERS_LOST) == {broker: 1}
+    assert watch(table.DEAD_LETTER_REQUESTS) == {broker: 2}
+    assert watch(table.DEAD_LETTERS) == watch(table.DEAD_LETTERS_LOST) == {broker: 1}
 
 
-async def a_streams_group(cluster: VirtualCluster, read: Watch) -> None:
+async def a_streams_group(cluster: VirtualCluster, watch: Watch) -> None:
     """A member joins: the group waits for other members, then the member gets partitions."""
     for metric in STORIES[a_streams_group]:
-        assert read(metric) == {}
+        assert watch(metric) == {}
     async with cluster.client() as client:
         member = GroupMember(
             client, MemberOptions(group_id="app", protocol="streams", member_id="a")
@@ -361,10 +361,10 @@ async def a_streams_group(cluster: VirtualCluster, read: Watch) -> None:
         )
         await member.subscribe(["orders"], until=partitions)
         home = str(await client.group_coordinator("app"))
-        assert read(table.STREAMS_GROUPS) == {(home, "Stable"): 1}
-        assert read(table.STREAMS_REBALANCES) == {(home,): 1}
+        assert watch(table.STREAMS_GROUPS) == {(home, "Stable"): 1}
+        assert watch(table.STREAMS_REBALANCES) == {(home,): 1}
         await member.leave()
-        assert read(table.STREAMS_GROUPS) == {(home, "Empty"): 1}
+        assert watch(table.STREAMS_GROUPS) == {(home, "Empty"): 1}
         await member.close()
 
 

@@ -33,7 +33,10 @@ async def test_a_lost_marker_is_named_with_the_setting_and_what_ends_the_wait(
     cluster: VirtualCluster,
 ) -> None:
     cluster.arm(Drop(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers", limit=1)
-    async with cluster.client() as app, Producer(app, transactional_id="shop") as producer:
+    async with (
+        cluster.client() as app_cluster,
+        Producer(app_cluster, transactional_id="shop") as producer,
+    ):
         await _commit(producer)
         await cluster.wait_until_struck()
         with pytest.raises(TimeoutError) as timeout_info:
@@ -53,7 +56,10 @@ async def test_a_lost_marker_is_named_with_the_setting_and_what_ends_the_wait(
 @within(run_cluster)
 async def test_a_rule_that_holds_and_a_link_that_is_cut_are_named(cluster: VirtualCluster) -> None:
     cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
-    async with cluster.client() as app, Producer(app, transactional_id="shop") as producer:
+    async with (
+        cluster.client() as app_cluster,
+        Producer(app_cluster, transactional_id="shop") as producer,
+    ):
         await _commit(producer)
         await cluster.wait_until_struck()
         held_wait, _marker = wait_reasons(cluster.sim, "shop")
@@ -63,7 +69,7 @@ async def test_a_rule_that_holds_and_a_link_that_is_cut_are_named(cluster: Virtu
         await until_state(cluster.sim, "shop", ("CompleteCommit",), timeout_ms=1_000)
         leader = cluster.sim.metadata.image.partition(TopicPartition("orders", 0))
         assert leader is not None
-        coordinator = await app.coordinator("shop")
+        coordinator = await app_cluster.coordinator("shop")
         if leader.leader == coordinator:
             cluster.sim.move_leader(TopicPartition("orders", 0), None)
             await asyncio.sleep(1)
@@ -73,7 +79,9 @@ async def test_a_rule_that_holds_and_a_link_that_is_cut_are_named(cluster: Virtu
         assert leader is not None
         cluster.env.network.cut(BrokerId(coordinator), leader.leader)
         await producer.commit()
-        assert any("it is cut, heal it" in wait for wait in wait_reasons(cluster.sim, "shop"))
+        assert any(
+            "it is cut, heal it" in wait_text for wait_text in wait_reasons(cluster.sim, "shop")
+        )
         cluster.env.network.heal(BrokerId(coordinator), leader.leader)
         await until_state(cluster.sim, "shop", ("CompleteCommit",), timeout_ms=1_000)
 
@@ -83,11 +91,14 @@ async def test_an_open_transaction_and_one_that_is_not_known_say_what_is_missing
     cluster: VirtualCluster,
 ) -> None:
     assert "no coordinator knows it" in waited_in_vain_text(cluster.sim, "shop", ("Ongoing",), 5)
-    async with cluster.client() as app, await begin_transaction(app, "shop") as producer:
+    async with (
+        cluster.client() as app_cluster,
+        await begin_transaction(app_cluster, "shop") as producer,
+    ):
         await producer.send("orders", 0, b"v")
-        (wait,) = wait_reasons(cluster.sim, "shop")
-        assert "neither committed nor aborted" in wait
-        assert "transaction.timeout.ms" in wait
+        (wait_text,) = wait_reasons(cluster.sim, "shop")
+        assert "neither committed nor aborted" in wait_text
+        assert "transaction.timeout.ms" in wait_text
         await producer.abort()
 
 

@@ -30,8 +30,8 @@ _FRANZ_GO_ALONE: Final = (
 """Of what is written for franz-go alone, what the matrix does not ask in another form."""
 
 
-def _checks_with(library: str, *names: str) -> tuple[str, ...]:
-    return (*CHECKS, *(f"{library}-{name}" for name in names))
+def _checks_with(library_name: str, *names: str) -> tuple[str, ...]:
+    return (*CHECKS, *(f"{library_name}-{name}" for name in names))
 
 
 CLIENTS: Final[tuple[Client, ...]] = (

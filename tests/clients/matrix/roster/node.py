@@ -56,8 +56,8 @@ def _library(package: str) -> str:
     return package.removeprefix("@").partition("/")[0]
 
 
-def _program(library: str) -> Callable[[], list[str]]:
-    return lambda: node_program(library)
+def _program(library_name: str) -> Callable[[], list[str]]:
+    return lambda: node_program(library_name)
 
 
 CLIENTS: Final = (

@@ -15,12 +15,12 @@ NO_KIP_664: Final = {"admin": "has no API for transactions of others (KIP-664)"}
 
 
 def _client(name: str, limits: Mapping[str, str] = NO_LIMITS) -> Client:
-    library = name.replace("-", "_")
+    library_name = name.replace("-", "_")
     return Client(
         name=name,
         version=_version(name),
         language="Python",
-        command=lambda: [_python(), "-m", "tests.clients.python", library],
+        command=lambda: [_python(), "-m", "tests.clients.python", library_name],
         checks=tuple(check for check in CHECKS if check not in limits),
         limits=limits,
     )
@@ -34,9 +34,9 @@ def _version(name: str) -> str:
 
 
 def _python() -> str:
-    own_python = REPOSITORY / ".venv" / "bin" / "python"
-    if own_python.exists():
-        return str(own_python)
+    own_python_program = REPOSITORY / ".venv" / "bin" / "python"
+    if own_python_program.exists():
+        return str(own_python_program)
     if sys.prefix == sys.base_prefix:
         raise ForeignClientError("no .venv: make it with `make test`")
     return sys.executable

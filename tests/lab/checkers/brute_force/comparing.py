@@ -78,18 +78,22 @@ def by_definition(observations: Observations) -> set[str]:
 
 
 def _names_two_records(observations: Observations) -> bool:
-    writes = [write for _, write in every(observations, Wrote) if write.outcome is not FAILED]
+    writes = [
+        observed_write
+        for _, observed_write in every(observations, Wrote)
+        if observed_write.outcome is not FAILED
+    ]
     return any(
-        write.place == other_write.place
-        and write.value == other_write.value is not None
+        observed_write.place == other_write.place
+        and observed_write.value == other_write.value is not None
         and (
-            write.transaction != other_write.transaction
+            observed_write.transaction != other_write.transaction
             or (
-                NOT_TOLD not in (write.offset, other_write.offset)
-                and write.offset != other_write.offset
+                NOT_TOLD not in (observed_write.offset, other_write.offset)
+                and observed_write.offset != other_write.offset
             )
         )
-        for write in writes
+        for observed_write in writes
         for other_write in writes
     )
 

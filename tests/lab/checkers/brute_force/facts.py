@@ -70,19 +70,26 @@ def owner(observations: Observations, label: str | None) -> str | None:
 
 def ends(observations: Observations, label: str | None) -> list[tuple[int, Ended]]:
     """The answers to the requests that end a transaction."""
-    return [(index, end) for index, end in every(observations, Ended) if end.transaction == label]
+    return [
+        (index, observed_end)
+        for index, observed_end in every(observations, Ended)
+        if observed_end.transaction == label
+    ]
 
 
 def is_acknowledged(observations: Observations, label: str | None) -> bool:
     """Whether a commit of the transaction was acknowledged."""
-    return any(end.commit and end.outcome is OK for _, end in ends(observations, label))
+    return any(
+        observed_end.commit and observed_end.outcome is OK
+        for _, observed_end in ends(observations, label)
+    )
 
 
 def cannot_have_committed(observations: Observations, label: str | None) -> bool:
     """Whether the transaction's end was requested, and each requested commit was refused."""
     known_ends = ends(observations, label)
     return bool(known_ends) and all(
-        not end.commit or end.outcome is FAILED for _, end in known_ends
+        not observed_end.commit or observed_end.outcome is FAILED for _, observed_end in known_ends
     )
 
 
@@ -91,7 +98,8 @@ def is_committed(observations: Observations, label: str | None) -> bool:
     if label is None or is_acknowledged(observations, label):
         return label is not None
     return any(
-        end.commit and end.outcome is UNKNOWN for _, end in ends(observations, label)
+        observed_end.commit and observed_end.outcome is UNKNOWN
+        for _, observed_end in ends(observations, label)
     ) and any(
         is_of(observations, topic_partition, record, label)
         for _, topic_partition, record in given_records(observations)
@@ -140,19 +148,21 @@ def writers(
     if record_value is None:
         return []
     tried_writes = [
-        write
-        for _, write in every(observations, Wrote)
-        if write.place == topic_partition and write.value == record_value
+        observed_write
+        for _, observed_write in every(observations, Wrote)
+        if observed_write.place == topic_partition and observed_write.value == record_value
     ]
-    return [write for write in tried_writes if write.outcome is not FAILED] or tried_writes
+    return [
+        observed_write for observed_write in tried_writes if observed_write.outcome is not FAILED
+    ] or tried_writes
 
 
-def offsets_given(observations: Observations, write: Wrote) -> list[int]:
+def offsets_given(observations: Observations, observed_write: Wrote) -> list[int]:
     """The offsets at which readers have found a record."""
     return [
         record.offset
         for _, topic_partition, record in given_records(observations)
-        if topic_partition == write.place and record.value == write.value
+        if topic_partition == observed_write.place and record.value == observed_write.value
     ]
 
 
@@ -222,7 +232,7 @@ def _deletions(observations: Observations, topic: str) -> list[Deleted]:
 
 
 def _which(observations: Observations, index: int, topic: str) -> str:
-    observation, deletions = observations[index], _deletions(observations, topic)
+    observation, observed_deletions = observations[index], _deletions(observations, topic)
     sent_ms = -1 if observation.asked_ms is None else observation.asked_ms
 
     def is_before(deleted: Deleted) -> bool:
@@ -233,9 +243,9 @@ def _which(observations: Observations, index: int, topic: str) -> str:
 
     possible = [
         number
-        for number in range(len(deletions) + 1)
-        if not any(is_before(deleted) for deleted in deletions[:number])
-        and not any(is_after(deleted) for deleted in deletions[number:])
+        for number in range(len(observed_deletions) + 1)
+        if not any(is_before(deleted) for deleted in observed_deletions[:number])
+        and not any(is_after(deleted) for deleted in observed_deletions[number:])
     ]
     return _numbered_name(topic, possible[0]) if len(possible) == 1 else f"{topic}?{index}"
 

@@ -124,14 +124,21 @@ def _took_part(observations: Observations, label: str, index: int) -> bool:
 def _has_added(observations: Observations, label: str, answer: Answer) -> bool:
     """Whether a producer that sends AddPartitionsToTxn has added the partition, or the group."""
     additions = [
-        addition for _, addition in every(observations, Added) if addition.transaction == label
+        observed_addition
+        for _, observed_addition in every(observations, Added)
+        if observed_addition.transaction == label
     ]
-    acknowledged = [addition for addition in additions if addition.outcome is OK]
+    acknowledged_additions = [
+        observed_addition for observed_addition in additions if observed_addition.outcome is OK
+    ]
     if not additions or isinstance(answer, Added):
         return True
     if isinstance(answer, Wrote):
-        return any(answer.place in addition.partitions for addition in acknowledged)
-    return any(not addition.partitions for addition in acknowledged)
+        return any(
+            answer.place in observed_addition.partitions
+            for observed_addition in acknowledged_additions
+        )
+    return any(not observed_addition.partitions for observed_addition in acknowledged_additions)
 
 
 # Who has kept the rules
@@ -150,9 +157,9 @@ def _kept_the_rules(observations: Observations, label: str, index: int) -> bool:
 
 def _initialisations(observations: Observations, label: str) -> list[tuple[int, Initialised]]:
     return [
-        (index, init)
-        for index, init in every(observations, Initialised)
-        if init.transactional_id == owner(observations, label)
+        (index, observed_init)
+        for index, observed_init in every(observations, Initialised)
+        if observed_init.transactional_id == owner(observations, label)
     ]
 
 
@@ -162,28 +169,32 @@ def _overtaken_inits(observations: Observations, label: str) -> set[int]:
     """
     overtaken_inits: set[int] = set()
     last_init: Initialised | None = None
-    for index, init in _initialisations(observations, label):
-        if init.outcome is not OK:
+    for index, observed_init in _initialisations(observations, label):
+        if observed_init.outcome is not OK:
             continue
-        is_same = last_init is not None and last_init.producer_id == init.producer_id
-        if is_same and last_init is not None and init.producer_epoch < last_init.producer_epoch:
+        is_same = last_init is not None and last_init.producer_id == observed_init.producer_id
+        if (
+            is_same
+            and last_init is not None
+            and observed_init.producer_epoch < last_init.producer_epoch
+        ):
             overtaken_inits.add(index)
         else:
-            last_init = init
+            last_init = observed_init
     return overtaken_inits
 
 
-def _may_fence(init: Initialised) -> bool:
-    return init.outcome is not FAILED or init.error == BUSY
+def _may_fence(observed_init: Initialised) -> bool:
+    return observed_init.outcome is not FAILED or observed_init.error == BUSY
 
 
 def _owns_the_id(observations: Observations, label: str, index: int) -> bool:
     """Whether the transaction's producer was the last one to initialise the id before it."""
     overtaken_inits = _overtaken_inits(observations, label)
     inits_before = [
-        init
-        for number, init in _initialisations(observations, label)
-        if number < index and _may_fence(init) and number not in overtaken_inits
+        observed_init
+        for number, observed_init in _initialisations(observations, label)
+        if number < index and _may_fence(observed_init) and number not in overtaken_inits
     ]
     return (
         bool(inits_before)
@@ -207,26 +218,28 @@ def _is_under_way(observations: Observations, number: int, index: int) -> bool:
 
 def _is_interrupted(observations: Observations, label: str, index: int) -> bool:
     """Whether another client has, or may have, initialised the id or aborted a transaction."""
-    for number, init in _initialisations(observations, label):
-        if _may_fence(init):
+    for number, observed_init in _initialisations(observations, label):
+        if _may_fence(observed_init):
             if _began(observations, label) < number < index or _is_under_way(
                 observations, number, index
             ):
                 return True
-            if init.outcome is UNKNOWN and number < index:
+            if observed_init.outcome is UNKNOWN and number < index:
                 return True
     own_ids = _producer_ids(observations, label)
     return any(
-        abort.outcome is not FAILED
-        and abort.producer_id in own_ids
+        observed_abort.outcome is not FAILED
+        and observed_abort.producer_id in own_ids
         and (number < index or _is_under_way(observations, number, index))
-        for number, abort in every(observations, Aborted)
+        for number, observed_abort in every(observations, Aborted)
     )
 
 
 def _producer_ids(observations: Observations, label: str) -> set[int | None]:
     return {
-        init.producer_id for _, init in _initialisations(observations, label) if init.outcome is OK
+        observed_init.producer_id
+        for _, observed_init in _initialisations(observations, label)
+        if observed_init.outcome is OK
     }
 
 
@@ -234,19 +247,19 @@ def _ended_all_before(observations: Observations, label: str, index: int) -> boo
     overtaken_inits = _overtaken_inits(observations, label)
     granted = [
         number
-        for number, init in _initialisations(observations, label)
-        if init.outcome is OK and number < index and number not in overtaken_inits
+        for number, observed_init in _initialisations(observations, label)
+        if observed_init.outcome is OK and number < index and number not in overtaken_inits
     ]
-    for number, begin in every(observations, Began):
-        if begin.transactional_id != owner(observations, label):
+    for number, observed_begin in every(observations, Began):
+        if observed_begin.transactional_id != owner(observations, label):
             continue
         if not max(granted, default=-1) < number < _began(observations, label):
             continue
         if not any(
-            end.transaction == begin.transaction
-            and end.outcome is OK
+            observed_end.transaction == observed_begin.transaction
+            and observed_end.outcome is OK
             and number < end_index < index
-            for end_index, end in every(observations, Ended)
+            for end_index, observed_end in every(observations, Ended)
         ):
             return False
     return True

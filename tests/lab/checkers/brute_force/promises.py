@@ -29,41 +29,48 @@ SEQUENCES = 2**31
 # Gone
 
 
-def is_passed(observations: Observations, write: Wrote) -> bool:
+def is_passed(observations: Observations, observed_write: Wrote) -> bool:
     """Whether a reader began at or before a record, went on behind it, and was not given it."""
-    if write.outcome is not OK or write.value is None or write.offset == NOT_TOLD:
+    if (
+        observed_write.outcome is not OK
+        or observed_write.value is None
+        or observed_write.offset == NOT_TOLD
+    ):
         return False
-    if any(offset != write.offset for offset in offsets_given(observations, write)):
+    if any(
+        offset != observed_write.offset for offset in offsets_given(observations, observed_write)
+    ):
         return False
-    if _may_be_cleaned(observations, write):
+    if _may_be_cleaned(observations, observed_write):
         return False
     return any(
-        read.asked <= write.offset < read.next_offset
+        read.asked <= observed_write.offset < read.next_offset
         and not any(
-            record.offset == write.offset and record.value == write.value for record in read.records
+            record.offset == observed_write.offset and record.value == observed_write.value
+            for record in read.records
         )
-        for _, read in reads(observations, write.place)
+        for _, read in reads(observations, observed_write.place)
     )
 
 
-def _may_be_cleaned(observations: Observations, write: Wrote) -> bool:
-    if write.key is None:
+def _may_be_cleaned(observations: Observations, observed_write: Wrote) -> bool:
+    if observed_write.key is None:
         return False
     for _, other_wrote in every(observations, Wrote):
-        if other_wrote.key == write.key and other_wrote.outcome is not FAILED:
+        if other_wrote.key == observed_write.key and other_wrote.outcome is not FAILED:
             is_placed = other_wrote.outcome is OK and other_wrote.offset != NOT_TOLD
-            if other_wrote.place == write.place and (
-                not is_placed or other_wrote.offset > write.offset
+            if other_wrote.place == observed_write.place and (
+                not is_placed or other_wrote.offset > observed_write.offset
             ):
                 return True
-            if _may_be_there(other_wrote.place, write.place):
+            if _may_be_there(other_wrote.place, observed_write.place):
                 return True
     for _, read in every(observations, Read):
         for record in () if read.error else read.records:
-            if record.key == write.key:
-                if read.place == write.place and record.offset > write.offset:
+            if record.key == observed_write.key:
+                if read.place == observed_write.place and record.offset > observed_write.offset:
                     return True
-                if _may_be_there(read.place, write.place):
+                if _may_be_there(read.place, observed_write.place):
                     return True
     return False
 
@@ -74,37 +81,39 @@ def _may_be_there(topic_partition: TopicPartition, other_partition: TopicPartiti
     )
 
 
-def is_held(observations: Observations, write: Wrote) -> bool:
+def is_held(observations: Observations, observed_write: Wrote) -> bool:
     """Whether a committed record belongs to a transaction that still hangs."""
     commits = [
         commit_index
-        for commit_index, end in ends(observations, write.transaction)
-        if end.commit and end.outcome is OK and write.transaction is not None
+        for commit_index, observed_end in ends(observations, observed_write.transaction)
+        if observed_end.commit
+        and observed_end.outcome is OK
+        and observed_write.transaction is not None
     ]
     if (
         not commits
-        or write.outcome is not OK
-        or (write.value and offsets_given(observations, write))
+        or observed_write.outcome is not OK
+        or (observed_write.value and offsets_given(observations, observed_write))
     ):
         return False
     return any(
         (hanging_transaction.place, hanging_transaction.producer_id)
-        == (write.place, write.producer_id)
-        and write.offset >= hanging_transaction.start_offset
+        == (observed_write.place, observed_write.producer_id)
+        and observed_write.offset >= hanging_transaction.start_offset
         and hanging_transaction.last_seen > max(commits)
         for hanging_transaction in hanging(observations)
     )
 
 
-def is_gone(observations: Observations, write: Wrote) -> bool:
-    return is_passed(observations, write) or is_held(observations, write)
+def is_gone(observations: Observations, observed_write: Wrote) -> bool:
+    return is_passed(observations, observed_write) or is_held(observations, observed_write)
 
 
 def _acknowledged_writes(observations: Observations, label: str) -> list[Wrote]:
     return [
-        write
-        for _, write in every(observations, Wrote)
-        if write.transaction == label and write.outcome is OK
+        observed_write
+        for _, observed_write in every(observations, Wrote)
+        if observed_write.transaction == label and observed_write.outcome is OK
     ]
 
 
@@ -116,19 +125,18 @@ def _is_lost_commit(observations: Observations, label: str) -> bool:
     records = _acknowledged_writes(observations, label)
     return (
         is_acknowledged(observations, label)
-        and any(
-            not _is_same(record, other_record) for record in records for other_record in records
-        )
+        and any(not _is_same(record, other_write) for record in records for other_write in records)
         and all(
-            is_gone(observations, write) and not _is_shown(observations, write) for write in records
+            is_gone(observations, observed_write) and not _is_shown(observations, observed_write)
+            for observed_write in records
         )
     )
 
 
 def lost_write(observations: Observations) -> bool:
-    for _, write in every(observations, Wrote):
-        label = write.transaction
-        if write.outcome is OK and is_gone(observations, write):
+    for _, observed_write in every(observations, Wrote):
+        label = observed_write.transaction
+        if observed_write.outcome is OK and is_gone(observations, observed_write):
             if label is None:
                 return True
             if is_acknowledged(observations, label) and not _is_lost_commit(observations, label):
@@ -140,26 +148,26 @@ def torn_transaction(observations: Observations) -> bool:
     for label in labels(observations):
         records = _acknowledged_writes(observations, label)
         for record in records:
-            for other_record in records:
-                is_another = not _is_same(record, other_record)
+            for other_write in records:
+                is_another = not _is_same(record, other_write)
                 if (
                     is_another
                     and _is_shown(observations, record)
-                    and is_gone(observations, other_record)
+                    and is_gone(observations, other_write)
                 ):
                     return True
     return False
 
 
-def _is_same(record: Wrote, other_record: Wrote) -> bool:
+def _is_same(record: Wrote, other_write: Wrote) -> bool:
     """Whether two acknowledgements are of one record."""
-    return record is other_record or (
-        record.place == other_record.place and record.value == other_record.value is not None
+    return record is other_write or (
+        record.place == other_write.place and record.value == other_write.value is not None
     )
 
 
-def _is_shown(observations: Observations, write: Wrote) -> bool:
-    return write.value is not None and bool(offsets_given(observations, write))
+def _is_shown(observations: Observations, observed_write: Wrote) -> bool:
+    return observed_write.value is not None and bool(offsets_given(observations, observed_write))
 
 
 # Twice, and in order
@@ -177,12 +185,12 @@ def duplicate(observations: Observations) -> bool:
         if _is_known(observations, topic_partition, record.value)
     ]
     for topic_partition, offset, value, item in shown_records:
-        for other_place, other_offset, other_value, other_item in shown_records:
-            if (topic_partition, offset) == (other_place, other_offset) or item != other_item:
+        for other_partition, other_offset, other_value, other_item in shown_records:
+            if (topic_partition, offset) == (other_partition, other_offset) or item != other_item:
                 continue
-            if item is not None and topic_partition.topic == other_place.topic:
+            if item is not None and topic_partition.topic == other_partition.topic:
                 return True
-            if item is None and (topic_partition, value) == (other_place, other_value):
+            if item is None and (topic_partition, value) == (other_partition, other_value):
                 return True
     return False
 
@@ -198,7 +206,9 @@ def _is_known(
     observations: Observations, topic_partition: TopicPartition, record_value: str | None
 ) -> bool:
     writers_of_value = writers(observations, topic_partition, record_value)
-    is_of_one_transaction = len({write.transaction for write in writers_of_value}) == 1
+    is_of_one_transaction = (
+        len({observed_write.transaction for observed_write in writers_of_value}) == 1
+    )
     return bool(writers_of_value) and (
         is_of_one_transaction or _item(observations, topic_partition, record_value) is not None
     )
@@ -212,14 +222,14 @@ def out_of_order(observations: Observations) -> bool:
             if low_write.outcome is OK and NOT_TOLD < high_write.offset < low_write.offset:
                 return True
             if low_write.error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and high_at < low_at:
-                attempts = [
-                    attempt
-                    for _, attempt in every(observations, Wrote)
-                    if _is_attempt_of(attempt, low_write)
+                write_attempts = [
+                    write_attempt
+                    for _, write_attempt in every(observations, Wrote)
+                    if _is_attempt_of(write_attempt, low_write)
                 ]
                 if all(
-                    attempt.outcome is FAILED and not _is_shown(observations, attempt)
-                    for attempt in attempts
+                    write_attempt.outcome is FAILED and not _is_shown(observations, write_attempt)
+                    for write_attempt in write_attempts
                 ):
                     return True
     return False
@@ -235,16 +245,19 @@ def _is_after(high_write: Wrote, low_write: Wrote) -> bool:
     return 0 < (high_write.sequence - low_write.sequence) % SEQUENCES < SEQUENCES // 2
 
 
-def _is_attempt_of(attempt: Wrote, original: Wrote) -> bool:
-    return _are_of_one_session(attempt, original) and attempt.sequence == original.sequence
+def _is_attempt_of(write_attempt: Wrote, original_write: Wrote) -> bool:
+    return (
+        _are_of_one_session(write_attempt, original_write)
+        and write_attempt.sequence == original_write.sequence
+    )
 
 
-def _are_of_one_session(attempt: Wrote, original: Wrote) -> bool:
-    session = (attempt.producer_id, attempt.producer_epoch, attempt.place)
+def _are_of_one_session(write_attempt: Wrote, original_write: Wrote) -> bool:
+    session = (write_attempt.producer_id, write_attempt.producer_epoch, write_attempt.place)
     return None not in session and session == (
-        original.producer_id,
-        original.producer_epoch,
-        original.place,
+        original_write.producer_id,
+        original_write.producer_epoch,
+        original_write.place,
     )
 
 
@@ -274,13 +287,14 @@ def _is_too_early(
         return False
     if cannot_have_committed(observations, sent_offsets.transaction):
         return True
-    commits = [
-        end
-        for _, end in ends(observations, sent_offsets.transaction)
-        if end.commit and end.outcome is not FAILED
+    observed_commits = [
+        observed_end
+        for _, observed_end in ends(observations, sent_offsets.transaction)
+        if observed_end.commit and observed_end.outcome is not FAILED
     ]
-    return bool(commits) and all(
-        end.asked_ms is not None and read.at_ms < end.asked_ms for end in commits
+    return bool(observed_commits) and all(
+        observed_end.asked_ms is not None and read.at_ms < observed_end.asked_ms
+        for observed_end in observed_commits
     )
 
 
@@ -359,13 +373,13 @@ def _is_skipped(
     if any(not _is_aborted(observations, read.transaction) for read in matching_reads):
         return False
     outputs = [
-        (write, input_position.offset)
-        for _, write in every(observations, Wrote)
-        for input_position in write.of
+        (observed_write, input_position.offset)
+        for _, observed_write in every(observations, Wrote)
+        for input_position in observed_write.of
         if input_position.place == topic_partition
     ]
-    for write, named_offset in outputs:
-        if named_offset == offset and _may_stand(observations, write):
+    for observed_write, named_offset in outputs:
+        if named_offset == offset and _may_stand(observations, observed_write):
             return False
     if not matching_reads:
         return True
@@ -378,8 +392,8 @@ def _is_skipped(
         read.transaction for read in polled_reads
     }
     return not sent_behind or any(
-        write.transaction is not None and write.transaction in own_transactions
-        for write, _ in outputs
+        observed_write.transaction is not None and observed_write.transaction in own_transactions
+        for observed_write, _ in outputs
     )
 
 

@@ -31,7 +31,8 @@ def aborted_read(observations: Observations) -> bool:
     for _, topic_partition, record in given_records(observations):
         writers_of_value = writers(observations, topic_partition, record.value)
         if writers_of_value and all(
-            cannot_have_committed(observations, write.transaction) for write in writers_of_value
+            cannot_have_committed(observations, observed_write.transaction)
+            for observed_write in writers_of_value
         ):
             return True
     return False
@@ -39,16 +40,16 @@ def aborted_read(observations: Observations) -> bool:
 
 def intermediate_read(observations: Observations) -> bool:
     for index, topic_partition, record in given_records(observations):
-        for write in writers(observations, topic_partition, record.value):
+        for observed_write in writers(observations, topic_partition, record.value):
             for later_at, later_write in every(observations, Wrote):
                 if (
-                    write.transaction is not None
-                    and later_write.transaction == write.transaction
+                    observed_write.transaction is not None
+                    and later_write.transaction == observed_write.transaction
                     and later_write.place == topic_partition
                     and later_write.outcome is OK
                     and later_at > index
                     and not _end_was_asked(
-                        observations, write.transaction, read=index, later_index=later_at
+                        observations, observed_write.transaction, read=index, later_index=later_at
                     )
                 ):
                     return True
@@ -56,10 +57,10 @@ def intermediate_read(observations: Observations) -> bool:
 
 
 def _end_was_asked(observations: Observations, label: str, *, read: int, later_index: int) -> bool:
-    for index, end in ends(observations, label):
-        if end.asked_ms is None and index < later_index:
+    for index, observed_end in ends(observations, label):
+        if observed_end.asked_ms is None and index < later_index:
             return True
-        if end.asked_ms is not None and end.asked_ms <= observations[read].at_ms:
+        if observed_end.asked_ms is not None and observed_end.asked_ms <= observations[read].at_ms:
             return True
     return False
 
@@ -110,12 +111,12 @@ def read_skew(observations: Observations) -> bool:
 def _misses(observations: Observations, committed: list[str]) -> set[Pair]:
     """Pairs: a transaction that read a whole partition, and one that appended to it later."""
     return {
-        (str(read.transaction), str(write.transaction))
+        (str(read.transaction), str(observed_write.transaction))
         for _, read in reads(observations)
-        for topic_partition, offset, write in _placed_records(observations)
+        for topic_partition, offset, observed_write in _placed_records(observations)
         if read.whole and topic_partition == read.place and offset >= read.next_offset
-        if read.transaction in committed and write.transaction in committed
-        if read.transaction != write.transaction
+        if read.transaction in committed and observed_write.transaction in committed
+        if read.transaction != observed_write.transaction
     }
 
 
@@ -136,12 +137,12 @@ def _placed_records(observations: Observations) -> Iterable[tuple[TopicPartition
         (topic_partition, record.offset, writers_of_value[0])
         for _, topic_partition, record in given_records(observations)
         if (writers_of_value := writers(observations, topic_partition, record.value))
-        if len({write.transaction for write in writers_of_value}) == 1
+        if len({observed_write.transaction for observed_write in writers_of_value}) == 1
     ]
     placed_writes = [
-        (write.place, write.offset, write)
-        for _, write in every(observations, Wrote)
-        if write.outcome is OK and write.offset != NOT_TOLD
+        (observed_write.place, observed_write.offset, observed_write)
+        for _, observed_write in every(observations, Wrote)
+        if observed_write.outcome is OK and observed_write.offset != NOT_TOLD
     ]
     unread_records = [
         placed_write
@@ -155,13 +156,13 @@ def _undisputed_records(
     placed: list[tuple[TopicPartition, int, Wrote]],
 ) -> list[tuple[TopicPartition, int, Wrote]]:
     return [
-        (topic_partition, offset, write)
-        for topic_partition, offset, write in placed
+        (topic_partition, offset, observed_write)
+        for topic_partition, offset, observed_write in placed
         if all(
-            (write.transaction, write.key, write.value)
+            (observed_write.transaction, observed_write.key, observed_write.value)
             == (other_wrote.transaction, other_wrote.key, other_wrote.value)
-            for other_place, other_offset, other_wrote in placed
-            if (topic_partition, offset) == (other_place, other_offset)
+            for other_partition, other_offset, other_wrote in placed
+            if (topic_partition, offset) == (other_partition, other_offset)
         )
     ]
 
@@ -169,9 +170,9 @@ def _undisputed_records(
 def _overwrites(observations: Observations, committed: list[str]) -> set[Pair]:
     """Pairs: a transaction whose last write to a key precedes that of the other transaction."""
     versions = [
-        (topic_partition, write.key, write.transaction, offset)
-        for topic_partition, offset, write in _placed_records(observations)
-        if write.key is not None and write.transaction in committed
+        (topic_partition, observed_write.key, observed_write.transaction, offset)
+        for topic_partition, offset, observed_write in _placed_records(observations)
+        if observed_write.key is not None and observed_write.transaction in committed
     ]
     last_versions = [
         (topic_partition, key, label, offset)
@@ -184,8 +185,8 @@ def _overwrites(observations: Observations, committed: list[str]) -> set[Pair]:
     return {
         (label_before, label_after)
         for topic_partition, key, label_before, offset in last_versions
-        for other_place, other_key, label_after, other_offset in last_versions
-        if (topic_partition, key) == (other_place, other_key)
+        for other_partition, other_key, label_after, other_offset in last_versions
+        if (topic_partition, key) == (other_partition, other_key)
         if offset < other_offset and label_before is not None and label_after is not None
     }
 
@@ -193,15 +194,17 @@ def _overwrites(observations: Observations, committed: list[str]) -> set[Pair]:
 def _follows(observations: Observations, own_labels: list[str]) -> set[Pair]:
     """Pairs of transactions of one id: the first one has a record before one of the second."""
     records = [
-        (topic_partition, write.transaction, offset)
-        for topic_partition, offset, write in _placed_records(observations)
-        if write.transaction in own_labels
+        (topic_partition, observed_write.transaction, offset)
+        for topic_partition, offset, observed_write in _placed_records(observations)
+        if observed_write.transaction in own_labels
     ]
     return {
         (label_before, label_after)
         for topic_partition, label_before, offset in records
-        for other_place, label_after, other_offset in records
-        if topic_partition == other_place and offset < other_offset and label_before != label_after
+        for other_partition, label_after, other_offset in records
+        if topic_partition == other_partition
+        and offset < other_offset
+        and label_before != label_after
         if label_before is not None and label_after is not None
     }
 
@@ -246,17 +249,23 @@ def _replaced_versions(
 ) -> set[tuple[str, str, TopicPartition, int]]:
     """The versions that a transaction read and then replaced."""
     replaced_versions = set()
-    for index, write in every(observations, Wrote):
-        if write.transaction == label and write.outcome is OK and write.key is not None:
+    for index, observed_write in every(observations, Wrote):
+        if (
+            observed_write.transaction == label
+            and observed_write.outcome is OK
+            and observed_write.key is not None
+        ):
             offsets_read = [
                 record.offset
-                for read_at, read in reads(observations, write.place)
+                for read_at, read in reads(observations, observed_write.place)
                 if read.transaction == label and read_at < index
                 for record in read.records
-                if record.key == write.key
+                if record.key == observed_write.key
             ]
             if offsets_read:
-                replaced_versions.add(("key", write.key, write.place, max(offsets_read)))
+                replaced_versions.add(
+                    ("key", observed_write.key, observed_write.place, max(offsets_read))
+                )
     for index, sent_offsets in every(observations, SentOffsets):
         if sent_offsets.transaction == label and sent_offsets.outcome is OK:
             offsets_read = [

@@ -88,14 +88,14 @@ def beyond_delivery_limit(observations: Observations) -> bool:
 def delivered_after_acknowledgement(observations: Observations) -> bool:
     """Whether a record was delivered after it was accepted or rejected."""
     return any(
-        final.outcome is OK
-        and final.type in ("accept", "reject")
-        and final.first <= record.offset <= final.last
-        and _is_of(final, fetch)
+        final_acknowledgement.outcome is OK
+        and final_acknowledgement.type in ("accept", "reject")
+        and final_acknowledgement.first <= record.offset <= final_acknowledgement.last
+        and _is_of(final_acknowledgement, fetch)
         and first_index < last_index
-        and _is_after(fetch, final)
+        and _is_after(fetch, final_acknowledgement)
         and not _is_set(observations, fetch, first_index, last_index)
-        for first_index, final in every(observations, ShareAcknowledged)
+        for first_index, final_acknowledgement in every(observations, ShareAcknowledged)
         for last_index, fetch, record in _given_records(observations)
     )
 
@@ -151,14 +151,14 @@ def never_delivered(observations: Observations) -> bool:
             for start_index, start in every(observations, ShareStart)
             if _is_of(start, group)
         ]
-        for known_at, write in _demanded_records(observations, group):
+        for known_at_ms, observed_write in _demanded_records(observations, group):
             passing_indexes = [
-                index for index, start in starts if start.start_offset > write.offset
+                index for index, start in starts if start.start_offset > observed_write.offset
             ]
             if (
                 passing_indexes
-                and passing_indexes[0] > known_at
-                and _was_before(observations, group, write, passing_indexes[0])
+                and passing_indexes[0] > known_at_ms
+                and _was_before(observations, group, observed_write, passing_indexes[0])
             ):
                 return True
     return False
@@ -176,12 +176,13 @@ def starving_group(observations: Observations) -> bool:
             fetches.pop(0)
         if not fetches or group.place.topic in deleted_topics(observations):
             continue
-        (first_index, since), (_, last_fetch) = fetches[0], fetches[-1]
+        (first_index, fetch_since), (_, last_fetch) = fetches[0], fetches[-1]
         if group.place in what_goes_on.explained_partitions_of(observations):
             continue
-        if last_fetch.at_ms - since.at_ms > what_goes_on.patience_ms(observations) and any(
-            known_at < first_index and _was_before(observations, group, write, first_index)
-            for known_at, write in _demanded_records(observations, group)
+        if last_fetch.at_ms - fetch_since.at_ms > what_goes_on.patience_ms(observations) and any(
+            known_at_ms < first_index
+            and _was_before(observations, group, observed_write, first_index)
+            for known_at_ms, observed_write in _demanded_records(observations, group)
         ):
             return True
     return False
@@ -210,23 +211,38 @@ def _demanded_records(
     given_offsets = {
         record.offset for _, fetch, record in _given_records(observations) if _is_of(fetch, group)
     }
-    for index, write in every(observations, Wrote):
-        if write.place != group.place or write.outcome is not OK or write.offset in given_offsets:
+    for index, observed_write in every(observations, Wrote):
+        if (
+            observed_write.place != group.place
+            or observed_write.outcome is not OK
+            or observed_write.offset in given_offsets
+        ):
             continue
-        if promises.is_passed(observations, write):
+        if promises.is_passed(observations, observed_write):
             continue
-        if write.value is None or write.key is not None or write.offset < max([0, *starts]):
+        if (
+            observed_write.value is None
+            or observed_write.key is not None
+            or observed_write.offset < max([0, *starts])
+        ):
             continue
-        if write.transaction is None or is_acknowledged(observations, write.transaction):
-            yield max([index, *(end for end, _ in ends(observations, write.transaction))]), write
+        if observed_write.transaction is None or is_acknowledged(
+            observations, observed_write.transaction
+        ):
+            yield (
+                max([index, *(end for end, _ in ends(observations, observed_write.transaction))]),
+                observed_write,
+            )
 
 
-def _was_before(observations: Observations, group: ShareFetched, write: Wrote, until: int) -> bool:
+def _was_before(
+    observations: Observations, group: ShareFetched, observed_write: Wrote, until: int
+) -> bool:
     """Whether the group was known to be at or before a record."""
     return any(
-        index < until and 0 <= start.start_offset <= write.offset and _is_of(start, group)
+        index < until and 0 <= start.start_offset <= observed_write.offset and _is_of(start, group)
         for index, start in every(observations, ShareStart)
     ) or any(
-        index < until and record.offset <= write.offset and _is_of(fetch, group)
+        index < until and record.offset <= observed_write.offset and _is_of(fetch, group)
         for index, fetch, record in _given_records(observations)
     )

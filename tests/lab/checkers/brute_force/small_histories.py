@@ -262,7 +262,7 @@ class _Drawing:
         offset = len(log) if self._chance(0.9) else self._choose(-1, 0, 1, len(log) + 1)
         if outcome.get("outcome") is not Outcome.FAILED:
             log.append(Record(offset=len(log), value=record_value, key=key))
-        write = Wrote(
+        observed_write = Wrote(
             **self._when(self._client_name(owner)),
             topic=topic_partition.topic,
             partition=topic_partition.partition,
@@ -276,8 +276,8 @@ class _Drawing:
             **self._identity(owner),
             sequence=self._choose(None, len(log), self._choose(0, 1, 2, 3)),
         )
-        self._known.append(write)
-        return write
+        self._known.append(observed_write)
+        return observed_write
 
     def _inputs(self) -> tuple[Position, ...]:
         if not self._chance(0.2):
@@ -498,7 +498,11 @@ class _Drawing:
 def _altered_example(random: Random) -> list[Seen]:
     path = random.choice(TEXTBOOK)
     kind = path.name.partition(".")[0]
-    neighbours = [neighbour for neighbour in TEXTBOOK if neighbour.name.partition(".")[0] == kind]
+    neighbours = [
+        neighbour_path
+        for neighbour_path in TEXTBOOK
+        if neighbour_path.name.partition(".")[0] == kind
+    ]
     lines = list(_read_example(path))
     for _ in range(random.choice((0, 1, 1, 2, 3, 4))):
         if not lines:

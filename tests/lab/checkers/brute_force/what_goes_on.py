@@ -127,11 +127,11 @@ def stuck_last_stable_offset(observations: Observations) -> bool:
 
 def hanging(observations: Observations) -> list[Hanging]:
     hanging_found = []
-    for topic_partition in {look.place for _, look in every(observations, Producers)}:
+    for topic_partition in {producers.place for _, producers in every(observations, Producers)}:
         looks = [
-            (look_index, look)
-            for look_index, look in every(observations, Producers)
-            if look.place == topic_partition and not look.error
+            (look_index, producers)
+            for look_index, producers in every(observations, Producers)
+            if producers.place == topic_partition and not producers.error
         ]
         held_reads = [
             (held_read_index, read)
@@ -140,8 +140,8 @@ def hanging(observations: Observations) -> list[Hanging]:
         ]
         if not looks or not held_reads or topic_partition.topic in deleted_topics(observations):
             continue
-        (look_at, look), (held_at, read) = looks[-1], held_reads[-1]
-        for producer in look.producers:
+        (look_at, producers), (held_at_ms, read) = looks[-1], held_reads[-1]
+        for producer in producers.producers:
             start = producer.start_offset
             if start is None or not start <= read.last_stable_offset < read.high_watermark:
                 continue
@@ -149,7 +149,7 @@ def hanging(observations: Observations) -> list[Hanging]:
                 observations, topic_partition, producer.producer_id, start
             )
             if last_shown is not None:
-                last_seen = max(last_shown, look_at, held_at)
+                last_seen = max(last_shown, look_at, held_at_ms)
                 hanging_found.append(
                     Hanging(topic_partition, producer.producer_id, start, last_seen)
                 )
@@ -174,10 +174,10 @@ def _last_open_answer(
     last_owned_index = max((index for index, has in coordinator_answers if has), default=-1)
     thirds = [
         third_index
-        for first_look in open_looks
+        for first_look_index in open_looks
         for index, has in coordinator_answers
         for third_index in open_looks
-        if first_look < index < third_index and not has and index > last_owned_index
+        if first_look_index < index < third_index and not has and index > last_owned_index
     ]
     return max(thirds, default=None)
 
@@ -226,8 +226,8 @@ def uncleanable_log(observations: Observations) -> bool:
     for hanging_transaction in hanging(observations):
         turns = [
             turn_index
-            for turn_index, cleaning in every(observations, Cleaned)
-            if cleaning.place == hanging_transaction.place
+            for turn_index, observed_cleaning in every(observations, Cleaned)
+            if observed_cleaning.place == hanging_transaction.place
         ]
         shown_reads = [
             (shown_read_index, read)
@@ -271,8 +271,8 @@ def _owed_by_stuck_coordinators(observations: Observations) -> set[TopicPartitio
     return {
         topic_partition
         for transactional_id, _ in _timeouts(observations)
-        for look in _stuck_looks(observations, transactional_id)
-        for topic_partition in look.partitions
+        for description in _stuck_looks(observations, transactional_id)
+        for topic_partition in description.partitions
     }
 
 
@@ -283,41 +283,50 @@ def _timeout_ms(observations: Observations, transactional_id: str) -> int:
 def _stuck_looks(observations: Observations, transactional_id: str) -> list[Described]:
     """The observations that show an id stuck at the end of the history, if it is stuck."""
     looks = [
-        (look_index, look)
-        for look_index, look in every(observations, Described)
-        if look.transactional_id == transactional_id and not look.error
+        (look_index, description)
+        for look_index, description in every(observations, Described)
+        if description.transactional_id == transactional_id and not description.error
     ]
-    for look_number, (index, first_look) in enumerate(looks):
-        later_looks = [look for _, look in looks[look_number:]]
-        stuck_transaction = _trouble(first_look)
+    for look_number, (index, first_description) in enumerate(looks):
+        later_looks = [description for _, description in looks[look_number:]]
+        stuck_transaction = _trouble(first_description)
         if stuck_transaction is None or any(
-            _trouble(look) != stuck_transaction for look in later_looks
+            _trouble(description) != stuck_transaction for description in later_looks
         ):
             continue
         if any(isinstance(observation, Healed) for observation in observations[index + 1 :]):
             continue
-        if first_look.start_ms is None and any(
+        if first_description.start_ms is None and any(
             observation.outcome is not FAILED
             for observation in _answers_to_id(observations, transactional_id, since=index)
         ):
             continue
         patience_ms = _timeout_ms(observations, transactional_id)
-        if first_look.state == "Ongoing":
+        if first_description.state == "Ongoing":
             patience_ms += MINUTE_MS
-        if len(later_looks) > 1 and later_looks[-1].at_ms - first_look.at_ms > patience_ms:
+        if len(later_looks) > 1 and later_looks[-1].at_ms - first_description.at_ms > patience_ms:
             return later_looks
     return []
 
 
-def _trouble(look: Described) -> tuple[object, ...] | None:
+def _trouble(description: Described) -> tuple[object, ...] | None:
     """What an id is in, and the same in every answer about one transaction; None if in none."""
-    stuck_transaction = (look.state, look.producer_id, look.producer_epoch, look.start_ms)
-    if look.state in ("PrepareCommit", "PrepareAbort"):
+    stuck_transaction = (
+        description.state,
+        description.producer_id,
+        description.producer_epoch,
+        description.start_ms,
+    )
+    if description.state in ("PrepareCommit", "PrepareAbort"):
         return stuck_transaction
-    if look.state == "Ongoing" and look.timeout_ms not in (None, NEVER_MS):
-        assert look.timeout_ms is not None
-        if look.start_ms is not None and look.start_ms >= 0:
-            return stuck_transaction if look.at_ms > look.start_ms + look.timeout_ms else None
+    if description.state == "Ongoing" and description.timeout_ms not in (None, NEVER_MS):
+        assert description.timeout_ms is not None
+        if description.start_ms is not None and description.start_ms >= 0:
+            return (
+                stuck_transaction
+                if description.at_ms > description.start_ms + description.timeout_ms
+                else None
+            )
     return None
 
 

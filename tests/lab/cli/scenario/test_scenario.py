@@ -104,12 +104,12 @@ def test_every_run_is_made_in_every_take_and_only_the_armed_stories_are_told(
 ) -> None:
     assert main(Z01) == 0
     assert told_runs.virtual == [
-        (mode, take, 1) for mode in MODES for take in ("armed", "disarmed", "control")
+        (mode, take_name, 1) for mode in MODES for take_name in ("armed", "disarmed", "control")
     ]
-    out, err = capsys.readouterr()
-    assert [out.count(f"It was in {mode}.") for mode in MODES] == [1, 1, 1, 1]
-    assert out.count("as declared") == 12
-    assert err == ""
+    output, error_output = capsys.readouterr()
+    assert [output.count(f"It was in {mode}.") for mode in MODES] == [1, 1, 1, 1]
+    assert output.count("as declared") == 12
+    assert error_output == ""
 
 
 @pytest.mark.slow
@@ -118,11 +118,14 @@ def test_a_verdict_that_differs_is_exit_status_1(
 ) -> None:
     monkeypatch.setitem(WRONG, "V+", ("lost-write",))
     assert main([*Z01, "--quiet", "--armed"]) == 1
-    out, err = capsys.readouterr()
-    assert "late-produce-after-abort V+, armed: so it is" in out
-    assert "expected healthy" in out
-    assert "2 of 4 runs, 1 not as declared: late-produce-after-abort V+ armed: lost-write" in err
-    assert "It was in" not in out
+    output, error_output = capsys.readouterr()
+    assert "late-produce-after-abort V+, armed: so it is" in output
+    assert "expected healthy" in output
+    assert (
+        "2 of 4 runs, 1 not as declared: late-produce-after-abort V+ armed: lost-write"
+        in error_output
+    )
+    assert "It was in" not in output
     assert len(told_runs) == 4
 
 
@@ -142,7 +145,7 @@ def test_one_mode_and_one_take_can_be_asked_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main([*Z01, "--mode", "TV2", "--seed", "9", *options]) == 0
-    assert told_runs.virtual == [("TV2", take, 9) for take in expected_takes]
+    assert told_runs.virtual == [("TV2", take_name, 9) for take_name in expected_takes]
     assert "It was in TV2." in capsys.readouterr().out
 
 
@@ -164,33 +167,36 @@ def test_json_gives_verdicts_on_standard_output_and_progress_elsewhere(
     told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", "matrix", "--json"]) == 0
-    out, err = capsys.readouterr()
-    rows = json.loads(out)
+    output, error_output = capsys.readouterr()
+    rows = json.loads(output)
     assert [row["as_declared"] for row in rows] == [True] * len(rows)
     assert rows[0]["verdict"]["because"] == ["so it is"]
     assert len(rows) == len(told_runs)
-    assert len(err.splitlines()) == 10
-    assert err.splitlines()[-1] == f"{len(rows)} of {len(rows)} runs, 0 not as declared"
+    assert len(error_output.splitlines()) == 10
+    assert error_output.splitlines()[-1] == f"{len(rows)} of {len(rows)} runs, 0 not as declared"
 
 
 def test_a_matrix_shows_progress_and_the_grid_only(
     told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", "matrix", "--mode", "V-"]) == 0
-    out, err = capsys.readouterr()
-    assert err.splitlines()[-1] == f"{len(told_runs)} of {len(told_runs)} runs, 0 not as declared"
-    assert len(err.splitlines()) == 10
-    assert out.splitlines()[0].split() == ["Scenario", *MODES]
-    assert "runs with the fault: as declared" in out
+    output, error_output = capsys.readouterr()
+    assert (
+        error_output.splitlines()[-1]
+        == f"{len(told_runs)} of {len(told_runs)} runs, 0 not as declared"
+    )
+    assert len(error_output.splitlines()) == 10
+    assert output.splitlines()[0].split() == ["Scenario", *MODES]
+    assert "runs with the fault: as declared" in output
 
 
 def test_traces_and_histories_are_written_one_file_per_run(
     told_runs: ToldRuns, tmp_path: Path
 ) -> None:
-    traces, histories = tmp_path / "new" / "traces", tmp_path / "histories"
-    output_options = ["--trace", str(traces), "--history", str(histories)]
+    traces_folder, histories = tmp_path / "new" / "traces", tmp_path / "histories"
+    output_options = ["--trace", str(traces_folder), "--history", str(histories)]
     assert main([*Z01, "--mode", "V-", "--armed", *output_options, "--quiet"]) == 0
-    assert {path.name: path.read_text("utf-8") for path in traces.iterdir()} == {
+    assert {path.name: path.read_text("utf-8") for path in traces_folder.iterdir()} == {
         "late-produce-after-abort.V-.armed.jsonl": "V- armed\n"
     }
     assert [path.name for path in histories.iterdir()] == [
@@ -244,9 +250,9 @@ def test_what_can_not_be_done_is_exit_status_2_and_nothing_is_run(
     argv: list[str], complaint: str, told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", *argv]) == 2
-    out, err = capsys.readouterr()
-    assert complaint in err
-    assert (out, len(told_runs)) == ("", 0)
+    output, error_output = capsys.readouterr()
+    assert complaint in error_output
+    assert (output, len(told_runs)) == ("", 0)
 
 
 def test_a_matrix_runs_the_scenarios_that_have_the_mode(
@@ -267,12 +273,13 @@ def test_a_matrix_runs_the_scenarios_that_have_the_mode(
 
 
 def test_several_are_run_and_each_may_leave_modes_out(told_runs: ToldRuns, tmp_path: Path) -> None:
-    own_story = tmp_path / "mine.yaml"
-    own_story.write_text(
+    own_story_file = tmp_path / "mine.yaml"
+    own_story_file.write_text(
         catalog.find("z01")[0].read_text("utf-8").replace("[z01]", "[mine]"), "utf-8"
     )
     assert (
-        main(["scenario", "run", "z01", str(own_story), "--armed", "--quiet", "--mode", "V-"]) == 0
+        main(["scenario", "run", "z01", str(own_story_file), "--armed", "--quiet", "--mode", "V-"])
+        == 0
     )
     assert len(told_runs) == 2
 
@@ -288,9 +295,9 @@ def test_a_trace_that_can_not_be_written_is_told(
 
 def test_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scenario", "list"]) == 0
-    out = capsys.readouterr().out
-    assert out.splitlines()[0].split() == ["Scenario", "Alias", "Title"]
-    rows = [[cell.strip() for cell in line.split("\t")] for line in out.splitlines()]
+    output = capsys.readouterr().out
+    assert output.splitlines()[0].split() == ["Scenario", "Alias", "Title"]
+    rows = [[cell_text.strip() for cell_text in line.split("\t")] for line in output.splitlines()]
     assert ["late-produce-after-abort", "z01"] in [row[:2] for row in rows]
     assert main(["scenario", "list", "--json"]) == 0
     listed_scenarios = json.loads(capsys.readouterr().out)
@@ -306,9 +313,9 @@ def test_what_is_shown_is_yaml_to_begin_with(
 ) -> None:
     path, scenario = catalog.find("z01")
     assert main(["scenario", "show", "Z01"]) == 0
-    out = capsys.readouterr().out
-    assert out == f"# {path}\n{path.read_text('utf-8')}"
-    (tmp_path / "mine.yaml").write_text(out)
+    output = capsys.readouterr().out
+    assert output == f"# {path}\n{path.read_text('utf-8')}"
+    (tmp_path / "mine.yaml").write_text(output)
     assert catalog.load(tmp_path / "mine.yaml") == scenario
 
 
@@ -330,19 +337,21 @@ def test_a_scenario_is_shown_with_its_steps_and_the_verdicts_it_expects(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["scenario", "show", "Z01", "--summary"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("late-produce-after-abort (z01): A produce that arrives after the abort")
+    output = capsys.readouterr().out
+    assert output.startswith(
+        "late-produce-after-abort (z01): A produce that arrives after the abort"
+    )
     for part in ("\n1. The producer opens", "[armed]", "Control: The same", "Source: KIP-890"):
-        assert part in out
-    assert f"File: {catalog.find('z01')[0]}" in out
+        assert part in output
+    assert f"File: {catalog.find('z01')[0]}" in output
     copied_file = tmp_path / "mine.yaml"
     copied_file.write_text(
         catalog.find("z01")[0].read_text("utf-8").replace("aliases", "#"), "utf-8"
     )
     assert main(["scenario", "show", str(copied_file), "--summary"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("late-produce-after-abort: A produce")
-    assert f"File: {copied_file}" in out
+    output = capsys.readouterr().out
+    assert output.startswith("late-produce-after-abort: A produce")
+    assert f"File: {copied_file}" in output
 
 
 def test_a_scenario_is_shown_as_json_with_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
@@ -408,10 +417,10 @@ def test_a_story_is_told_on_both_sides_and_cleaned_up(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run(kafka, "late-commit-leaves-a-ghost", "--mode", "TV2+", "--armed", "--yes") == 0
-    out, err = capfd.readouterr()
-    assert "topics, groups and transactional ids begin with txnsim-" in err
-    assert "could not be cleaned" not in err
-    assert out.rstrip().endswith("1 of 1 runs on real brokers agree with the simulator")
+    output, error_output = capfd.readouterr()
+    assert "topics, groups and transactional ids begin with txnsim-" in error_output
+    assert "could not be cleaned" not in error_output
+    assert output.rstrip().endswith("1 of 1 runs on real brokers agree with the simulator")
     topics = kafka.cluster.metadata.image.topics
     assert [topic_name for topic_name in topics if topic_name.startswith("txnsim-")] == []
 
@@ -420,7 +429,9 @@ def test_a_story_is_told_on_both_sides_and_cleaned_up(
 def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) -> None:
     """The story waits for a timeout when it is interrupted, with a transaction open."""
     arguments = ["scenario", "run", "z23", "--mode", "TV2+/before", "--armed", "--yes", "--json"]
-    was = signal(SIGINT, default_int_handler)  # a shell in the background hands on that it ignores
+    function_before = signal(
+        SIGINT, default_int_handler
+    )  # a shell in the background hands on that it ignores
     try:
         process = subprocess.Popen(
             [sys.executable, "-m", "txnsim", *arguments, "--on", kafka.bootstrap],
@@ -429,15 +440,15 @@ def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) 
             text=True,
         )
     finally:
-        signal(SIGINT, was)
+        signal(SIGINT, function_before)
     assert process.stderr is not None
     prefix = process.stderr.readline().split()[-1]
     kafka.transactions.wait_for_state(f"{prefix}app", "Ongoing")
     process.send_signal(SIGINT)
-    out, err = process.communicate(timeout=SLOW_S)
-    assert process.returncode == INTERRUPTED_STATUS, err
-    assert "could not be cleaned" not in err
-    assert [(cell["why_not"], cell["left"]) for cell in json.loads(out)] == [
+    output, error_output = process.communicate(timeout=SLOW_S)
+    assert process.returncode == INTERRUPTED_STATUS, error_output
+    assert "could not be cleaned" not in error_output
+    assert [(cell["why_not"], cell["left"]) for cell in json.loads(output)] == [
         ("it was broken off", [])
     ]
     # The commit that the story had held is let go when it ends.
@@ -452,13 +463,13 @@ def test_what_is_left_is_told_with_its_command_and_is_no_success(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     args = ("late-commit-leaves-a-ghost", "--mode", "TV2+", "--armed", "--yes")
-    with SimulatedKafka(brokers=3, settings={"delete.topic.enable": False}) as undeletable:
-        assert run(undeletable, *args) == 1
-        out, err = capfd.readouterr()
-        assert run(undeletable, *args, "--json") == 1
+    with SimulatedKafka(brokers=3, settings={"delete.topic.enable": False}) as undeletable_kafka:
+        assert run(undeletable_kafka, *args) == 1
+        out, error_output = capfd.readouterr()
+        assert run(undeletable_kafka, *args, "--json") == 1
         as_json, output = capfd.readouterr()
-        prefix = err.splitlines()[0].split()[-1]
-        server_option = f"--bootstrap-server {undeletable.bootstrap}"
+        prefix = error_output.splitlines()[0].split()[-1]
+        server_option = f"--bootstrap-server {undeletable_kafka.bootstrap}"
     assert f"could not be cleaned: topic {prefix}t: " in out
     assert "TOPIC_DELETION_DISABLED" in out
     assert f"\n   kafka-topics.sh {server_option} --delete --topic {prefix}t\n" in out
@@ -479,13 +490,13 @@ def test_a_story_whose_topics_are_refused_is_no_success(
     kafka.faults.arm(id="policy", point="client.request", api="CreateTopics", action=policy)
     try:
         assert run(kafka, *args) == 1
-        out = capfd.readouterr().out
+        output = capfd.readouterr().out
         assert run(kafka, *args, "--json") == 1
         (cell,) = json.loads(capfd.readouterr().out)
     finally:
         kafka.faults.disarm("policy")
-    assert "POLICY_VIOLATION" in out
-    assert out.rstrip().endswith("agree with the simulator; no verdict on 1")
+    assert "POLICY_VIOLATION" in output
+    assert output.rstrip().endswith("agree with the simulator; no verdict on 1")
     assert (cell["real"], cell["agrees"], cell["left"]) == (None, None, [])
 
 
@@ -494,8 +505,8 @@ def test_what_can_not_be_told_there_says_which_step_it_was(
 ) -> None:
     arguments = ("commit-without-a-leader", "--mode", "TV2/4.3", "--yes")
     assert run(kafka, *arguments, "--json") == 2
-    out, err = capfd.readouterr()
-    cells = json.loads(out)
+    output, error_output = capfd.readouterr()
+    cells = json.loads(output)
     assert [cell["why_not"] for cell in cells] == [
         "step 1: it moves a leader of __transaction_state"
     ] * 3
@@ -504,7 +515,7 @@ def test_what_can_not_be_told_there_says_which_step_it_was(
     assert (
         f"txnsim: nothing was played on {kafka.bootstrap}: step 1: it moves a leader of "
         "__transaction_state. Name a run of the story that fits with --mode"
-    ) in err
+    ) in error_output
     assert run(kafka, *arguments) == 2
     assert "agree" not in capfd.readouterr().out
 
@@ -518,10 +529,10 @@ def test_another_verdict_is_told_with_its_reason(
         assert run(kafka, STORY, "--mode", "TV2+", "--armed", "--yes", "--quiet") == 1
     finally:
         kafka.faults.disarm("refused")
-    out = capfd.readouterr().out
-    assert "differs" in out
-    assert "commit is answered INVALID_TXN_STATE" in out
-    assert "0 of 1 runs on real brokers agree" in out
+    output = capfd.readouterr().out
+    assert "differs" in output
+    assert "commit is answered INVALID_TXN_STATE" in output
+    assert "0 of 1 runs on real brokers agree" in output
 
 
 def test_modes_that_the_cluster_is_not_are_left_out(
@@ -549,12 +560,12 @@ def test_brokers_in_trouble_are_not_accused_but_asked_again(
         run(kafka, STORY, "--mode", "TV2+", "--armed", "--yes", "--json")
     finally:
         kafka.faults.disarm("busy")
-    out, err = capfd.readouterr()
-    (cell,) = json.loads(out)
+    output, error_output = capfd.readouterr()
+    (cell,) = json.loads(output)
     assert cell["agrees"] is agrees
-    assert err.count("no verdict, brokers answer NOT_ENOUGH_REPLICAS") == strike_count
-    expected = "" if agrees else "no verdict: brokers answer NOT_ENOUGH_REPLICAS, 3 times"
-    assert cell["why_not"] == expected
+    assert error_output.count("no verdict, brokers answer NOT_ENOUGH_REPLICAS") == strike_count
+    expected_text = "" if agrees else "no verdict: brokers answer NOT_ENOUGH_REPLICAS, 3 times"
+    assert cell["why_not"] == expected_text
 
 
 @pytest.mark.parametrize(
@@ -672,7 +683,7 @@ def test_a_table_says_what_differs_and_why() -> None:
         cured=finding(("lost-write",), expected=()),
     )
     lines = table_of([result(), wrong_result]).splitlines()
-    rows = [[cell.strip() for cell in line.split("\t")] for line in lines[:3]]
+    rows = [[cell_text.strip() for cell_text in line.split("\t")] for line in lines[:3]]
     assert rows[0] == ["Scenario", "Run", "Fault", "Player", "Verdict", "Cured"]
     assert rows[1] == ["late", "V-", "armed", "own client", "lost-write", "", "as declared"]
     assert rows[2][-1] == "expected duplicate; healthy"

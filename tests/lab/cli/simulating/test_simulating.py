@@ -36,13 +36,13 @@ def test_a_finding_is_told_with_the_command_that_repeats_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", "--seeds", "3..5", "--jobs", "1", "--out", str(tmp_path)]) == 1
-    out = capsys.readouterr().out
-    assert "2 seeds in" in out
-    assert "2 commits" not in out
-    assert "  z27 (lost-write, stuck-last-stable-offset, torn-transaction): seeds 3, 4\n" in out
-    assert "This is z27 (KAFKA-20734)" in out
-    assert "again: txnsim simulate --seed 3" in out
-    assert "a story of" in out
+    output = capsys.readouterr().out
+    assert "2 seeds in" in output
+    assert "2 commits" not in output
+    assert "  z27 (lost-write, stuck-last-stable-offset, torn-transaction): seeds 3, 4\n" in output
+    assert "This is z27 (KAFKA-20734)" in output
+    assert "again: txnsim simulate --seed 3" in output
+    assert "a story of" in output
 
 
 @pytest.mark.usefixtures("one_bug")
@@ -130,13 +130,13 @@ def test_what_makes_no_sense_is_refused(
 def test_a_campaign_on_this_machine_is_played_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "rows"
-    command = ["campaign", "run", "--seeds", "1..7", "--file-seeds", "4", "--out", str(out)]
+    output_file = tmp_path / "rows"
+    command = ["campaign", "run", "--seeds", "1..7", "--file-seeds", "4", "--out", str(output_file)]
     assert main([*command, "--jobs", "2", "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["summary"]["seeds"] == 6
     assert summary["summary"]["committed"] > 0
-    files = {file.name: file.read_bytes() for file in out.iterdir()}
+    files = {file.name: file.read_bytes() for file in output_file.iterdir()}
     assert sorted(files) == [
         "campaign.json",
         "seeds-0000000001-0000000004.parquet",
@@ -144,7 +144,7 @@ def test_a_campaign_on_this_machine_is_played_once(
     ]
     assert main(command) == 0
     assert "6 seeds in" in capsys.readouterr().out
-    assert {file.name: file.read_bytes() for file in out.iterdir()} == files
+    assert {file.name: file.read_bytes() for file in output_file.iterdir()} == files
 
 
 @pytest.mark.costly

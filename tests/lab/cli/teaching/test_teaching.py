@@ -64,17 +64,17 @@ def test_a_lesson_is_played_to_its_goals_and_its_story_is_saved(
         bool(lesson_part.goal) for lesson_part in lesson_parts
     )
     assert "predictions came true." in output
-    own_story = tmp_path / f"my-{lesson_id.lower()}.yaml"
-    assert f"txnsim scenario run {own_story.name} --armed" in output
-    assert main(["scenario", "run", str(own_story), "--armed", "--quiet"]) == 0
+    own_story_file = tmp_path / f"my-{lesson_id.lower()}.yaml"
+    assert f"txnsim scenario run {own_story_file.name} --armed" in output
+    assert main(["scenario", "run", str(own_story_file), "--armed", "--quiet"]) == 0
 
 
 def test_the_quiz_counts_what_came_true(typed) -> None:
-    quiz = lesson("quiz")
-    right_answers = [lesson_part.answer for lesson_part in solve_lesson(quiz).values()]
+    quiz_lesson = lesson("quiz")
+    right_answers = [lesson_part.answer for lesson_part in solve_lesson(quiz_lesson).values()]
     chosen_indexes = [
         list(lesson_part.choices).index(key)
-        for lesson_part, key in zip(quiz.parts, right_answers, strict=True)
+        for lesson_part, key in zip(quiz_lesson.parts, right_answers, strict=True)
     ]
     status, output = typed("quiz", "".join(f"{choice + 1}\n" for choice in chosen_indexes))
     assert status == 0
@@ -161,19 +161,19 @@ def test_a_lesson_may_be_left(typed_text: str, typed) -> None:
 
 
 def test_a_lesson_is_printed_as_a_sheet(capsys: pytest.CaptureFixture[str]) -> None:
-    lesson_one = lesson("L1")
+    first_lesson = lesson("L1")
     assert main(["lesson", "L1", "--sheet"]) == 0
     pupil = capsys.readouterr().out
     assert main(["lesson", "L1", "--sheet", "--answers"]) == 0
     teacher = capsys.readouterr().out
-    for lesson_part in lesson_one.parts:
+    for lesson_part in first_lesson.parts:
         if lesson_part.ask:
             assert lesson_part.ask in pupil
             assert lesson_part.ask in teacher
     assert "user.create-topic" not in teacher  # its runs log nothing between its lines
     assert "**Answer:**" not in pupil
     assert teacher.count("**Answer:**") == sum(
-        bool(lesson_part.ask) for lesson_part in lesson_one.parts
+        bool(lesson_part.ask) for lesson_part in first_lesson.parts
     )
     assert "at 1: behind the marker" in teacher.split("**Answer:**")[1].splitlines()[0]
 

@@ -31,15 +31,15 @@ def test_open_tells_the_address_also_where_no_browser_is(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened_urls.append(url)) or is_opened)
-    trace = tmp_path / "z01.jsonl"
-    trace.write_bytes(trace_of_run())
+    trace_file = tmp_path / "z01.jsonl"
+    trace_file.write_bytes(trace_of_run())
     capsys.readouterr()  # the run is played in this process, and its brokers log
-    assert main(["trace", "open", str(trace)]) == 0
+    assert main(["trace", "open", str(trace_file)]) == 0
     captured = capsys.readouterr()
     assert captured.out.strip() == opened_urls[0]
     assert ("no browser" in captured.err) == (not is_opened)
-    page = Path(opened_urls[0].removeprefix("file://"))
-    assert "late-produce-after-abort V- armed" in page.read_text("utf-8")
+    page_file = Path(opened_urls[0].removeprefix("file://"))
+    assert "late-produce-after-abort V- armed" in page_file.read_text("utf-8")
 
 
 @pytest.mark.slow
@@ -53,9 +53,9 @@ def test_a_scenario_writes_its_runs_as_one_page(
 
 
 def test_redact_is_for_pages_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trace = tmp_path / "z01.jsonl"
-    trace.write_bytes(trace_of_run())
-    assert main(["trace", "convert", str(trace), "--as", "otlp", "--redact"]) == 2
+    trace_file = tmp_path / "z01.jsonl"
+    trace_file.write_bytes(trace_of_run())
+    assert main(["trace", "convert", str(trace_file), "--as", "otlp", "--redact"]) == 2
     assert "--redact is for --as html" in capsys.readouterr().err
 
 
@@ -87,16 +87,16 @@ def test_brief_as_json_names_nodes(trace: str, capsys: pytest.CaptureFixture[str
     assert "broker/1" in {line["node"] for line in printed_lines}
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form_name", FORMATS)
 def test_every_form_is_printed_and_written(
-    form: str, trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    form_name: str, trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["trace", "convert", trace, "--as", form]) == 0
+    assert main(["trace", "convert", trace, "--as", form_name]) == 0
     output = capsys.readouterr()
-    assert ("regular expression" in output.err) == (form == "shiviz")
-    to = tmp_path / "out"
-    assert main(["trace", "convert", trace, "--as", form, "--to", str(to)]) == 0
-    assert to.read_text("utf-8").strip() == output.out.strip()
+    assert ("regular expression" in output.err) == (form_name == "shiviz")
+    target_path = tmp_path / "out"
+    assert main(["trace", "convert", trace, "--as", form_name, "--to", str(target_path)]) == 0
+    assert target_path.read_text("utf-8").strip() == output.out.strip()
 
 
 def test_what_is_no_trace_or_can_not_be_written_is_a_misuse(
@@ -114,8 +114,8 @@ def test_what_is_no_trace_or_can_not_be_written_is_a_misuse(
 @pytest.fixture
 def traces(tmp_path: Path) -> tuple[str, str]:
     paths = tmp_path / "armed.jsonl", tmp_path / "disarmed.jsonl"
-    for path, take in zip(paths, ("armed", "disarmed"), strict=True):
-        path.write_bytes(trace_of_run(take=take))
+    for path, take_name in zip(paths, ("armed", "disarmed"), strict=True):
+        path.write_bytes(trace_of_run(take_name=take_name))
     return str(paths[0]), str(paths[1])
 
 
@@ -141,21 +141,23 @@ def test_a_run_and_itself_do_the_same(
 def test_two_traces_without_an_event_are_not_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trace = tmp_path / "empty.jsonl"
-    trace.write_bytes(trace_of_run().splitlines(keepends=True)[0] + b'{"k":"end","events":0}\n')
-    assert main(["diff", str(trace), str(trace)]) == 4
+    trace_file = tmp_path / "empty.jsonl"
+    trace_file.write_bytes(
+        trace_of_run().splitlines(keepends=True)[0] + b'{"k":"end","events":0}\n'
+    )
+    assert main(["diff", str(trace_file), str(trace_file)]) == 4
     captured = capsys.readouterr()
     assert (captured.out, "have no event: nothing was compared" in captured.err) == ("", True)
-    assert main(["diff", str(trace), str(trace), "--json"]) == 4
+    assert main(["diff", str(trace_file), str(trace_file), "--json"]) == 4
     assert "nothing was compared" in json.loads(capsys.readouterr().out)["error"]
 
 
 def test_a_side_that_ends_is_shown_as_such(
     traces: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    short_trace = tmp_path / "short.jsonl"
-    short_trace.write_bytes(b"".join(trace_of_run().splitlines(keepends=True)[:1]))
-    assert main(["diff", traces[0], str(short_trace)]) == 1
+    short_trace_file = tmp_path / "short.jsonl"
+    short_trace_file.write_bytes(b"".join(trace_of_run().splitlines(keepends=True)[:1]))
+    assert main(["diff", traces[0], str(short_trace_file)]) == 1
     assert "-> nothing more" in capsys.readouterr().out
 
 
@@ -191,7 +193,7 @@ def test_what_is_not_in_the_trace_is_a_misuse(
 
 
 @pytest.mark.parametrize(
-    ("event_fields", "problem"),
+    ("event_fields", "problem_text"),
     [
         ('"k":"marker.sent","d":{}', "event 0: no payload of marker.sent: 'tp' is missing; "),
         ('"k":"reader.wait","d":{"client":"a"}', "event 0: no payload of reader.wait: "),
@@ -202,20 +204,20 @@ def test_what_is_not_in_the_trace_is_a_misuse(
     ],
 )
 def test_a_payload_that_lacks_a_field_is_a_misuse(
-    event_fields: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    event_fields: str, problem_text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trace = tmp_path / "odd.jsonl"
-    trace.write_text(
+    trace_file = tmp_path / "odd.jsonl"
+    trace_file.write_text(
         '{"k":"run","schema":2,"brokers":1,"level":"full","nodes":["broker/1/txn/0"]}\n'
         f'{{"i":0,"t":0,"n":0,"l":0,"p":[],{event_fields}}}\n'
         '{"k":"end","events":1,"hash":"x"}\n'
     )
-    page = tmp_path / "page.html"
+    page_file = tmp_path / "page.html"
     for arguments in (
-        ["explain", "lso", "orders-0", str(trace)],
-        ["explain", "txn", "x", str(trace)],
-        ["trace", "convert", str(trace), "--as", "html", "--to", str(page)],
+        ["explain", "lso", "orders-0", str(trace_file)],
+        ["explain", "txn", "x", str(trace_file)],
+        ["trace", "convert", str(trace_file), "--as", "html", "--to", str(page_file)],
     ):
         assert main(arguments) == 2
-        assert f"{trace}, {problem}" in capsys.readouterr().err
-    assert not page.exists()
+        assert f"{trace_file}, {problem_text}" in capsys.readouterr().err
+    assert not page_file.exists()

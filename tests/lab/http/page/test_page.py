@@ -112,8 +112,8 @@ def test_the_page_asks_for_three_files_by_their_version() -> None:
 
 
 def test_a_digest_is_that_of_the_script_as_it_stands() -> None:
-    expected = base64.b64encode(hashlib.sha256(script()).digest()).decode()
-    assert digest(script()) == f"'sha256-{expected}'"
+    expected_text = base64.b64encode(hashlib.sha256(script()).digest()).decode()
+    assert digest(script()) == f"'sha256-{expected_text}'"
 
 
 def test_the_coordinators_machine_draws_every_move_of_kafkas_table() -> None:
@@ -168,53 +168,53 @@ def _bezier(corners: Sequence[tuple[float, float]], t: float) -> tuple[float, fl
     return corners[0]
 
 
-def embedded_script(page: str, name: str) -> bytes:
-    script_match = re.search(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
+def embedded_script(page_text: str, name: str) -> bytes:
+    script_match = re.search(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page_text)
     assert script_match is not None
     return gzip.decompress(base64.b64decode(script_match[1]))
 
 
-def contents(page: str) -> dict[str, Any]:
-    return dict(json.loads(embedded_script(page, "runs")))
+def contents(page_text: str) -> dict[str, Any]:
+    return dict(json.loads(embedded_script(page_text, "runs")))
 
 
 def test_it_holds_the_page_the_trace_and_what_is_said_of_it() -> None:
-    run = recording_of_run()
-    page = one_file([("z01", run)])
-    inside = contents(page)
+    recording = recording_of_run()
+    page_text = one_file([("z01", recording)])
+    inside = contents(page_text)
     assert inside["remark"] == remark(redacts=False)
     (page_run,) = inside["runs"]
     assert page_run["title"] == "z01"
-    assert embedded_script(page, "trace-0") == run.to_lines()
+    assert embedded_script(page_text, "trace-0") == recording.to_lines()
     causes = [part["cause"] for moment in page_run["moments"] for part in moment["partitions"]]
     assert {"nothing", "hanging transaction"} <= set(causes)
 
 
 def test_no_address_leads_out_of_the_file() -> None:
-    page = one_file([("z01", recording_of_run())])
-    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    page_text = one_file([("z01", recording_of_run())])
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page_text)
     assert policy is not None
     assert "default-src 'none'" in policy[1]
     assert "'self'" not in policy[1]
-    inline = re.search(r'<script type="module">(.*?)</script>', page, re.DOTALL)
+    inline = re.search(r'<script type="module">(.*?)</script>', page_text, re.DOTALL)
     assert inline is not None
     assert f"script-src {digest(inline[1].encode())};" in policy[1]
 
 
 def test_a_redacted_file_holds_no_value_and_says_so() -> None:
-    run = recording_of_run()
-    assert b"after-1" in embedded_script(one_file([("z01", run)]), "trace-0")
-    page = one_file([("z01", run)], redacts=True)
-    assert remark(redacts=True) in page
-    assert b"after-1" not in embedded_script(page, "trace-0")
-    assert "after-1" not in json.dumps(contents(page))
+    recording = recording_of_run()
+    assert b"after-1" in embedded_script(one_file([("z01", recording)]), "trace-0")
+    page_text = one_file([("z01", recording)], redacts=True)
+    assert remark(redacts=True) in page_text
+    assert b"after-1" not in embedded_script(page_text, "trace-0")
+    assert "after-1" not in json.dumps(contents(page_text))
 
 
 def test_a_run_that_the_page_can_not_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = recording_of_run()
-    monkeypatch.setattr("txnsim_lab.http.page.one_file.EVENTS_MAX", len(run.events) - 1)
+    recording = recording_of_run()
+    monkeypatch.setattr("txnsim_lab.http.page.one_file.EVENTS_MAX", len(recording.events) - 1)
     with pytest.raises(ConfigError, match=r"z01: \d+ events, .* at most \d+: read it with"):
-        one_file([("z01", run)])
+        one_file([("z01", recording)])
 
 
 def test_the_page_holds_as_many_events_as_its_book() -> None:
@@ -226,8 +226,8 @@ def test_the_page_holds_as_many_events_as_its_book() -> None:
 def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("txnsim_lab.trace.explained_moments.EVENTS_PER_REPORT", 100)
     progress_lines: list[str] = []
-    one_file([("z01", run := recording_of_run())], report_progress=progress_lines.append)
-    assert progress_lines[0] == f"z01: 100 of {len(run.events)} events explained …"
+    one_file([("z01", recording := recording_of_run())], report_progress=progress_lines.append)
+    assert progress_lines[0] == f"z01: 100 of {len(recording.events)} events explained …"
     assert progress_lines[-1] == "packing the events …"
 
 

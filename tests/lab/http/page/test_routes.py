@@ -51,12 +51,12 @@ def test_modules_import_nothing_that_is_not_there() -> None:
     for name, content in files().items():
         if not name.endswith(".js"):
             continue
-        folder = name.rpartition("/")[0]
+        folder_path = name.rpartition("/")[0]
         for import_path in IMPORTED.findall(content.decode()):
             if import_path.startswith("../"):
                 assert import_path[3:] in files(), f"{name}: {import_path}"
             elif import_path.startswith("./"):
-                assert f"{folder}/{import_path[2:]}".lstrip("/") in files(), (
+                assert f"{folder_path}/{import_path[2:]}".lstrip("/") in files(), (
                     f"{name}: {import_path}"
                 )
             elif not import_path.startswith("/"):
@@ -84,15 +84,15 @@ async def test_files_are_answered_without_a_token_and_operations_are_not(
 ) -> None:
     async with real_cluster(brokers=1) as sim:
         api = ControlApi(sim)
-        app = api.app(AccessRules(token="a-token-of-enough-letters"))
+        web_app = api.app(AccessRules(token="a-token-of-enough-letters"))
         async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=app), base_url="http://localhost"
-        ) as page:
-            answer = await page.get(path)
+            transport=httpx.ASGITransport(app=web_app), base_url="http://localhost"
+        ) as page_client:
+            answer = await page_client.get(path)
             assert answer.status_code == 200
             assert answer.headers["content-type"].startswith(media_type)
             assert answer.headers["content-security-policy"] == POLICY
-            assert (await page.get("/api/v1/brokers")).status_code == 401
+            assert (await page_client.get("/api/v1/brokers")).status_code == 401
         api.close()  # the page has had its helper started
 
 
@@ -101,14 +101,16 @@ async def test_what_is_asked_for_by_its_version_is_kept_by_browsers_and_nothing_
         api = ControlApi(sim)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app=api.app()), base_url="http://localhost"
-        ) as page:
+        ) as page_client:
             current_version = version(served_files()["page.js"])
             for path, asked_version in [
                 ("/", ""),
                 ("/ui/page.js", ""),
                 ("/ui/page.js", current_version),
             ]:
-                answer = await page.get(path, params={"v": asked_version} if asked_version else {})
+                answer = await page_client.get(
+                    path, params={"v": asked_version} if asked_version else {}
+                )
                 cache_control = "max-age=31536000, immutable" if asked_version else "no-cache"
                 assert answer.headers["cache-control"] == cache_control
         api.close()
@@ -117,8 +119,8 @@ async def test_what_is_asked_for_by_its_version_is_kept_by_browsers_and_nothing_
 @pytest.mark.parametrize("path", ["/ui/none.js", "/ui/vendor/VENDOR.toml", "/ui/%2e%2e/app.py"])
 async def test_what_is_no_file_of_the_page_is_not_there(path: str) -> None:
     async with real_cluster(brokers=1) as sim:
-        app = ControlApi(sim).app()
+        web_app = ControlApi(sim).app()
         async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=app), base_url="http://localhost"
-        ) as page:
-            assert (await page.get(path)).status_code == 404
+            transport=httpx.ASGITransport(app=web_app), base_url="http://localhost"
+        ) as page_client:
+            assert (await page_client.get(path)).status_code == 404

@@ -141,8 +141,8 @@ async def test_one_run_and_one_take_are_driven() -> None:
     async with port() as client:
         many_answer = await client.post(RUNS, json={"name": "z01", "paused": True})
         assert (many_answer.status_code, "name them" in many_answer.json()["error"]) == (422, True)
-        undriven_run = await client.post(RUNS, json={"name": "z01", "runs": ["V-"]})
-        answer = await client.post(f"/api/v1/runs/{undriven_run.json()['id']}/go", json={})
+        undriven_run_answer = await client.post(RUNS, json={"name": "z01", "runs": ["V-"]})
+        answer = await client.post(f"/api/v1/runs/{undriven_run_answer.json()['id']}/go", json={})
         assert (answer.status_code, "paused" in answer.json()["error"]) == (409, True)
 
 

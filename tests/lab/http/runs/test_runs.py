@@ -105,10 +105,10 @@ async def test_a_scenario_is_run_by_its_name_and_comes_to_what_it_declares() -> 
         run_url = f"{RUNS}/{run_state['id']}"
         history = (await client.get(f"{run_url}/history?run=V-")).text.splitlines()
         assert all("seen" in msgspec.json.decode(line) for line in history)
-        verdict = await client.post(
+        verdict_answer = await client.post(
             "/api/v1/verdicts", json=[msgspec.json.decode(line) for line in history]
         )
-        assert verdict.json()["healthy"], "the history goes on until after the cure"
+        assert verdict_answer.json()["healthy"], "the history goes on until after the cure"
         trace = (await client.get(f"{run_url}/trace?run=V-&take=armed")).text.splitlines()
         assert msgspec.json.decode(trace[0])["k"] == "run"
         assert (await client.get(f"{run_url}/trace")).status_code == 422
@@ -323,8 +323,16 @@ async def test_a_story_that_is_none_fails(fork_server: ForkServer) -> None:
 async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each checkpoint is a process, and a user could create any number of checkpoints."""
     monkeypatch.setattr(driven_run, "CHECKPOINTS_BACK_MAX", 2)
-    wait = Drive(step={"advance": "1ms"})
-    commands: list[Command] = [wait, wait, wait, Go(steps=1), Back(count=1), wait, Go()]
+    waiting_drive = Drive(step={"advance": "1ms"})
+    commands: list[Command] = [
+        waiting_drive,
+        waiting_drive,
+        waiting_drive,
+        Go(steps=1),
+        Back(count=1),
+        waiting_drive,
+        Go(),
+    ]
     messages = [encode(an_order()), *(encode(command) for command in commands)]
     *stop_messages, end_message = await asyncio.to_thread(players, messages)
     assert isinstance(end_message, RunEnded)

@@ -31,16 +31,16 @@ ABROAD: Final = {
 
 def imported_modules(source: bytes) -> Iterator[str]:
     """Modules that a module imports when it is run, at once or later."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
+    module_tree = ast.parse(source)
+    for node in ast.walk(module_tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             node.body = []
-    for node in ast.walk(tree):
+    for node in ast.walk(module_tree):
         match node:
             case ast.Import(names=names):
                 yield from (name.name for name in names)
-            case ast.ImportFrom(module=str(module), level=0):
-                yield module
+            case ast.ImportFrom(module=str(module_name), level=0):
+                yield module_name
             case ast.Call(func=ast.Name(id="OnDemand"), args=[ast.Constant(value=str(name))]):
                 yield name
 
@@ -49,9 +49,9 @@ def imported_modules(source: bytes) -> Iterator[str]:
 def test_a_module_that_the_site_needs_is_in_it() -> None:
     own_content = {name: content for name, content in build.own_files() if name.endswith(".py")}
     known_modules = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in own_content}
-    libraries = {library.name.lower().replace("-", "_") for library in build.parts().wheel} | {
-        "yaml"
-    }
+    libraries = {
+        library_wheel.name.lower().replace("-", "_") for library_wheel in build.parts().wheel
+    } | {"yaml"}
     libraries |= {
         stand_in_name.split("/")[0].removesuffix(".py") for stand_in_name in build.STAND_INS
     }
@@ -62,10 +62,10 @@ def test_a_module_that_the_site_needs_is_in_it() -> None:
     }
     missing = set()
     for content in own_content.values():
-        for module in imported_modules(content):
-            top_module = module.split(".")[0]
+        for module_name in imported_modules(content):
+            top_module = module_name.split(".")[0]
             if top_module in ("txnsim", "txnsim_lab"):
-                missing |= {module} - known_modules
+                missing |= {module_name} - known_modules
             elif top_module not in sys.stdlib_module_names or top_module in left_out:
                 missing |= {top_module} - libraries
     assert missing == ABROAD.keys()
@@ -111,15 +111,15 @@ async def test_a_run_is_driven_without_a_server_and_without_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(scenarios, "HAS_FORK", False)
-    backend, wait = Backend(), "wait_ms=60000"
+    backend, wait_text = Backend(), "wait_ms=60000"
     order = {"name": "z01", "runs": ["V-"], "paused": True}
-    status, run = await ask_backend(backend, "POST", "/runs", wait, order)
+    status, run = await ask_backend(backend, "POST", "/runs", wait_text, order)
     assert (status, run["state"], run["at"]["back"]) == (200, "paused", 0)
-    _, run = await ask_backend(backend, "POST", "/runs/1/go", wait, {"steps": 2})
+    _, run = await ask_backend(backend, "POST", "/runs/1/go", wait_text, {"steps": 2})
     assert run["at"]["next"]["number"] == 2
-    _, run = await ask_backend(backend, "POST", "/runs/1/back", wait, {"stops": 1})
+    _, run = await ask_backend(backend, "POST", "/runs/1/back", wait_text, {"stops": 1})
     assert run["at"]["next"]["number"] == 0
-    _, run = await ask_backend(backend, "POST", "/runs/1/go", wait, {})
+    _, run = await ask_backend(backend, "POST", "/runs/1/go", wait_text, {})
     assert run["runs"][0]["as_declared"]
     _, trace = await ask_backend(backend, "GET", "/runs/1/trace", "run=V-&take=armed")
     newest_index = len(trace.splitlines()) - 3

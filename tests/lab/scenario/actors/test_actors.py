@@ -113,8 +113,8 @@ def offsets(run_name: str) -> Any:
 
 
 def test_positions_are_part_of_a_transaction() -> None:
-    for run in ("V-", "TV2"):
-        result = offsets(run)
+    for run_name in ("V-", "TV2"):
+        result = offsets(run_name)
         assert result.as_declared, result.verdict
         (sent_offsets,) = observations_of(result, SentOffsets)
         assert (sent_offsets.transaction, sent_offsets.group, sent_offsets.position) == (
@@ -122,7 +122,7 @@ def test_positions_are_part_of_a_transaction() -> None:
             "g",
             7,
         )
-        assert len(observations_of(result, Added)) == (1 if run == "V-" else 0)
+        assert len(observations_of(result, Added)) == (1 if run_name == "V-" else 0)
 
 
 def test_what_is_never_answered_has_an_unknown_outcome() -> None:
@@ -244,8 +244,8 @@ def test_one_request_may_bring_records_to_several_partitions(leaders: tuple[int,
         call("commit"),
     ]
     topics = {"t": {"partitions": 2, "leaders": [*leaders]}, "in": 1}
-    for run in ("V-", "TV2"):
-        result = play_steps(steps, run_name=run, topics=topics)
+    for run_name in ("V-", "TV2"):
+        result = play_steps(steps, run_name=run_name, topics=topics)
         assert result.as_declared, result.verdict
         writes = observations_of(result, Wrote)
         assert [
@@ -371,8 +371,8 @@ def test_an_operator_ends_exactly_the_transaction_that_a_producer_had_first() ->
         operator_step("end", **end_fields, decision="commit"),  # it was ended so before
         operator_step("end", **end_fields, decision="abort", error="INVALID_TXN_STATE"),
     ]
-    for run in ("V-", "TV2+"):
-        result = play_steps(steps, run_name=run)
+    for run_name in ("V-", "TV2+"):
+        result = play_steps(steps, run_name=run_name)
         assert result.as_declared, result.verdict
         assert [(end.who, end.commit, end.outcome) for end in observations_of(result, Ended)] == [
             ("operator", True, "ok"),
@@ -727,8 +727,10 @@ def test_a_reader_goes_on_from_where_it_stands_and_sees_what_it_may() -> None:
 def test_a_reader_that_gets_something_else_fails_the_story() -> None:
     result = play_steps([*OPEN, reader_step(reads=["r2"])])
     assert failure(result) == "reader reads r1 from t-0, expected r2"
-    beyond = play_steps([*OPEN, call("abort"), reader_step(from_=77, error="OFFSET_OUT_OF_RANGE")])
-    assert beyond.as_declared, beyond.verdict
+    result_beyond = play_steps(
+        [*OPEN, call("abort"), reader_step(from_=77, error="OFFSET_OUT_OF_RANGE")]
+    )
+    assert result_beyond.as_declared, result_beyond.verdict
 
 
 def test_a_group_that_never_committed_stands_nowhere() -> None:

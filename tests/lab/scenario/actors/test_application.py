@@ -28,8 +28,8 @@ def test_an_application_commits_and_aborts() -> None:
         application_step("await-ack"),
         application_step("abort"),
     ]
-    for run in ("V-", "TV2+"):
-        result = play_steps(steps, run_name=run, actors=ACTORS)
+    for run_name in ("V-", "TV2+"):
+        result = play_steps(steps, run_name=run_name, actors=ACTORS)
         assert result.as_declared, result.verdict
         assert result.players == ("own client",)
         assert [observation.transaction for observation in observations_of(result, Began)] == [
@@ -94,8 +94,10 @@ def test_what_was_never_asked_about_is_unknown_and_a_prompt_answer_is_no_delay()
     open_end = [application_step("begin"), application_step("send", partition="t-0", value="r1")]
     result = play_steps(open_end, run_name="V+", actors=ACTORS)
     assert [observation.outcome for observation in observations_of(result, Wrote)] == ["unknown"]
-    prompt = play_steps([*open_end, application_step("give-up")], run_name="V+", actors=ACTORS)
-    assert "acknowledged though its request is held" in prompt.verdict.because[0]
+    prompt_result = play_steps(
+        [*open_end, application_step("give-up")], run_name="V+", actors=ACTORS
+    )
+    assert "acknowledged though its request is held" in prompt_result.verdict.because[0]
 
 
 def test_an_answer_to_nothing_can_t_be_waited_for() -> None:

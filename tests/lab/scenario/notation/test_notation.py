@@ -118,11 +118,11 @@ def test_a_block_restricts_all_of_its_steps_also_those_that_restrict_themselves(
     }
     head = {"control": "As it is."}
 
-    def values_written(run_name: str, take: str) -> list[str | None]:
+    def values_written(run_name: str, take_name: str) -> list[str | None]:
         return [
             observation.value
             for observation in observations_of(
-                play_steps([block], run_name=run_name, take=take, **head), Wrote
+                play_steps([block], run_name=run_name, take_name=take_name, **head), Wrote
             )
         ]
 

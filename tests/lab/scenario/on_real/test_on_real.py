@@ -182,9 +182,11 @@ def test_a_long_time_in_which_nothing_is_due_can_pass() -> None:
 
 
 def test_a_day_is_waited_for_only_where_our_cleaner_keeps_things_so_long() -> None:
-    cleans = find("abort-marker-before-its-data")[1]
-    assert only_simulated(cleans, "V-/fixed", "armed", abilities=STARTED_ABILITIES) is None
-    reason = only_simulated(cleans, "V-/fixed", "armed", abilities=RUNNING_ABILITIES)
+    cleaning_scenario = find("abort-marker-before-its-data")[1]
+    assert (
+        only_simulated(cleaning_scenario, "V-/fixed", "armed", abilities=STARTED_ABILITIES) is None
+    )
+    reason = only_simulated(cleaning_scenario, "V-/fixed", "armed", abilities=RUNNING_ABILITIES)
     assert reason == "step 27: it has to end a segment, and these brokers are yours"
     story = small([call("begin"), {"advance": "25h"}])
     for abilities in (STARTED_ABILITIES, RUNNING_ABILITIES):
@@ -199,7 +201,7 @@ def test_a_step_of_the_cure_is_called_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("transaction_version", "verification", "strict", "modes"),
+    ("transaction_version", "verification", "is_strict", "modes"),
     [
         (0, {False}, False, ("V-",)),
         (0, {True}, False, ("V+",)),
@@ -212,12 +214,12 @@ def test_a_step_of_the_cure_is_called_so() -> None:
     ],
 )
 def test_a_cluster_is_the_world_of_these_modes(
-    transaction_version: int, verification: set[bool], strict: bool, modes: tuple[str, ...]
+    transaction_version: int, verification: set[bool], is_strict: bool, modes: tuple[str, ...]
 ) -> None:
     cluster = Generation(
         transaction_version=transaction_version,
         verification=frozenset(verification),
-        has_strict_markers=strict,
+        has_strict_markers=is_strict,
     )
     story = small([call("begin")])
     assert modes == tuple(mode for mode in MODES if why_not_of(cluster, story, mode) is None)
@@ -235,9 +237,9 @@ def test_a_member_and_what_it_subscribes_to() -> None:
         small([call("subscribe", "a", topics=["t", "in"])], actors=actors), "my-"
     )
     assert adapted_scenario.actors["a"].group == "my-g"
-    subscribed = adapted_scenario.steps[0].call
-    assert subscribed is not None
-    assert subscribed.topics == ("my-t", "my-in")
+    subscribe_call = adapted_scenario.steps[0].call
+    assert subscribe_call is not None
+    assert subscribe_call.topics == ("my-t", "my-in")
 
 
 def test_every_name_of_the_clusters_gets_the_prefix_and_no_other() -> None:
@@ -271,9 +273,9 @@ def test_every_name_of_the_clusters_gets_the_prefix_and_no_other() -> None:
         TopicPartition("__consumer_offsets@my-g", -1),
         TopicPartition("__consumer_offsets", 3),
     ]
-    commit = adapted_steps[5].call
-    assert commit is not None
-    assert (commit.group, commit.offsets) == ("my-g", {TopicPartition("my-in", 0): 3})
+    commit_call = adapted_steps[5].call
+    assert commit_call is not None
+    assert (commit_call.group, commit_call.offsets) == ("my-g", {TopicPartition("my-in", 0): 3})
     assert adapted_steps[8].cluster is not None
     assert adapted_steps[8].cluster.topic == "my-late"
     assert adapted_steps[9].call is not None
@@ -326,23 +328,23 @@ def test_the_simulated_side_is_the_world_of_the_release() -> None:
 
 def test_where_the_fault_can_not_be_had_the_other_takes_are_left_out_too() -> None:
     story = small([{"hold": {"id": "h", "point": "log.append"}, "only": "armed"}, INIT])
-    for take in ("armed", "disarmed"):
-        reason = why_not(ScenarioRun(scenario=story, run="V-", take=take), "4.3.1")
+    for take_name in ("armed", "disarmed"):
+        reason = why_not(ScenarioRun(scenario=story, run="V-", take=take_name), "4.3.1")
         assert reason == "step 1: a fault at log.append, inside of a broker"
     assert simulate_beforehand([ScenarioRun(scenario=story, run="V-")], "4.3.1") == {}
 
 
 def test_a_cell_agrees_where_both_verdicts_are_the_same() -> None:
     scenario_run = ScenarioRun(scenario=small([INIT, *transaction("r1")]), run="V-")
-    healthy = run_in_virtual_time(scenario_run)
-    hang = run_in_virtual_time(ScenarioRun(scenario=find("z01")[1], run="V-"))
+    healthy_result = run_in_virtual_time(scenario_run)
+    hang_result = run_in_virtual_time(ScenarioRun(scenario=find("z01")[1], run="V-"))
     assert ComparedRun(
-        scenario_run=scenario_run, on="4.3.1", simulated=healthy, real=healthy
+        scenario_run=scenario_run, on="4.3.1", simulated=healthy_result, real=healthy_result
     ).agrees
     assert not ComparedRun(
-        scenario_run=scenario_run, on="4.3.1", simulated=healthy, real=hang
+        scenario_run=scenario_run, on="4.3.1", simulated=healthy_result, real=hang_result
     ).agrees
     assert not ComparedRun(
-        scenario_run=scenario_run, on="4.3.1", simulated=healthy, why_not="refused"
+        scenario_run=scenario_run, on="4.3.1", simulated=healthy_result, why_not="refused"
     ).agrees
     assert ComparedRun(scenario_run=scenario_run, on="4.3.1", why_not="left out").agrees

@@ -57,7 +57,9 @@ def test_what_the_client_logs_is_kept_and_not_printed_while_somebody_listens(
     assert not logging.getLogger("kafka").propagate
     second_collector.close()
     assert logging.getLogger("kafka").propagate is propagates is True
-    assert [len(ear.records) for ear in (first_collector, second_collector)] == [1, 2]
+    assert [
+        len(log_collector.records) for log_collector in (first_collector, second_collector)
+    ] == [1, 2]
     assert capsys.readouterr().err == ""
 
 

@@ -65,10 +65,10 @@ def test_a_stock_client_plays_where_it_can_and_ours_elsewhere() -> None:
 
 @pytest.mark.usefixtures("without_kafka_python")
 def test_ours_steps_in_where_the_stock_client_is_not_installed_and_says_so() -> None:
-    stand_in = cast_player("V-")
-    assert stand_in.make is OwnPlayer
-    assert "kafka-python would play if installed" in stand_in.remark
-    assert "pip install '.[demo]'" in stand_in.remark
+    stand_in_cast = cast_player("V-")
+    assert stand_in_cast.make is OwnPlayer
+    assert "kafka-python would play if installed" in stand_in_cast.remark
+    assert "pip install '.[demo]'" in stand_in_cast.remark
     assert cast_player("TV2").remark == ""  # there it is the first choice
 
 
@@ -91,9 +91,9 @@ def test_wishes_are_granted_or_refused_by_name() -> None:
 
 def test_a_program_plays_in_every_mode() -> None:
     for mode in ABLE:
-        player_chosen = cast_player(mode, Casting(program=f"{sys.executable} -c 'x y'"))
-        assert player_chosen.program
-        player = player_chosen.make(PART)
+        cast = cast_player(mode, Casting(program=f"{sys.executable} -c 'x y'"))
+        assert cast.program
+        player = cast.make(PART)
         assert isinstance(player, ProgramPlayer)
         assert player.name == "x y"
 
@@ -105,9 +105,9 @@ def test_a_program_that_is_not_there_is_refused_at_once(command: str) -> None:
 
 
 def test_any_library_can_play_whose_player_is_brought_along() -> None:
-    player_chosen = cast_player("TV2", Casting(make=OwnPlayer))
-    assert player_chosen.make is OwnPlayer
-    assert not player_chosen.program
+    cast = cast_player("TV2", Casting(make=OwnPlayer))
+    assert cast.make is OwnPlayer
+    assert not cast.program
 
 
 P3 = TopicPartition("payments", 3)
@@ -167,12 +167,12 @@ async def test_what_does_not_fit_the_story_is_an_error(script: str, error: str) 
 
 
 async def test_an_acknowledgement_is_waited_for_as_well() -> None:
-    prompt = player("""print('{"event": "produced"}')""")
-    await prompt.send("late", P3)
-    assert await prompt.await_ack() == -1
+    prompt_player = player("""print('{"event": "produced"}')""")
+    await prompt_player.send("late", P3)
+    assert await prompt_player.await_ack() == -1
     with pytest.raises(ClientError, match="aborts, and can't commit"):
-        await prompt.commit()
-    await prompt.close()
+        await prompt_player.commit()
+    await prompt_player.close()
 
 
 async def test_a_program_that_says_nothing_and_does_not_end_is_ended(
@@ -233,5 +233,5 @@ def test_every_player_plays_somewhere_and_ours_everywhere() -> None:
         for actor in scenario.actors.values()
         if actor.plays == "application"
     ]
-    assert {player for players in able for player in players} == set(PLAYERS)
+    assert {player_name for players in able for player_name in players} == set(PLAYERS)
     assert all("own" in players for players in able)

@@ -75,22 +75,22 @@ def test_before_each_step_a_lesson_says_what_to_watch() -> None:
 
 
 def test_the_quiz_has_a_right_choice_for_each_question() -> None:
-    quiz = lesson("quiz")
-    answers = [lesson_part.answer for lesson_part in solve_lesson(quiz).values()]
+    quiz_lesson = lesson("quiz")
+    answers = [lesson_part.answer for lesson_part in solve_lesson(quiz_lesson).values()]
     assert len(answers) == 12
-    for lesson_part, answer in zip(quiz.parts, answers, strict=True):
-        assert answer in lesson_part.choices
-        assert answer not in lesson_part.mistakes
+    for lesson_part, answer_text in zip(quiz_lesson.parts, answers, strict=True):
+        assert answer_text in lesson_part.choices
+        assert answer_text not in lesson_part.mistakes
         assert (
-            lesson_part.choices.keys() - {answer} == lesson_part.mistakes.keys()
+            lesson_part.choices.keys() - {answer_text} == lesson_part.mistakes.keys()
         )  # each wrong one is answered
 
 
 def test_goals_are_those_of_the_story_that_a_part_is_in() -> None:
-    lesson_one = lesson("L1")
-    first_part, last_part = [lesson_part for lesson_part in lesson_one.parts if lesson_part.goal]
+    first_lesson = lesson("L1")
+    first_part, last_part = [lesson_part for lesson_part in first_lesson.parts if lesson_part.goal]
     assert goals("l1") == [first_part]
-    assert goals(f"L1:{len(lesson_one.parts) - 1}") == [last_part]
+    assert goals(f"L1:{len(first_lesson.parts) - 1}") == [last_part]
     assert goals("L1:8") == []
 
 
@@ -171,22 +171,22 @@ def test_what_threads_read_is_known_to_msgspec_before_they_begin() -> None:
 
 
 def test_facts_are_read_from_the_trace() -> None:
-    run = recording_of_run()
-    until = tuple(event for event in run.events if event.i <= hung_at(run))
-    run = msgspec.structs.replace(run, events=until)
-    assert fact(run, "cause payments-0") == "hanging transaction"
-    assert fact(run, "lso payments-0") == "1"
-    assert fact(run, "withheld payments-0") == "3"
-    assert fact(run, "gets payments-0") == "nothing"
-    assert fact(run, "markers payments-0") == "ABORT"
-    assert fact(run, "known-epoch payments-0") == "0"
-    assert fact(run, "refused payments-0") == "nothing"
-    assert fact(run, "marker-refused payments-0") == "nothing"
-    assert fact(run, "answer abort") == "NONE"
+    recording = recording_of_run()
+    until = tuple(event for event in recording.events if event.i <= hung_at(recording))
+    recording = msgspec.structs.replace(recording, events=until)
+    assert fact(recording, "cause payments-0") == "hanging transaction"
+    assert fact(recording, "lso payments-0") == "1"
+    assert fact(recording, "withheld payments-0") == "3"
+    assert fact(recording, "gets payments-0") == "nothing"
+    assert fact(recording, "markers payments-0") == "ABORT"
+    assert fact(recording, "known-epoch payments-0") == "0"
+    assert fact(recording, "refused payments-0") == "nothing"
+    assert fact(recording, "marker-refused payments-0") == "nothing"
+    assert fact(recording, "answer abort") == "NONE"
     with pytest.raises(BadInputError, match="no rule late is armed"):
-        fact(run, "struck late")
-    assert fact(run, "epoch app") == "1"
-    assert fact(run, "state app") in ("CompleteAbort", "Empty")
+        fact(recording, "struck late")
+    assert fact(recording, "epoch app") == "1"
+    assert fact(recording, "state app") in ("CompleteAbort", "Empty")
 
 
 def test_what_was_committed_or_not_transactional_is_got() -> None:
@@ -222,14 +222,14 @@ def test_a_lesson_is_played_to_its_end_and_what_it_asks_is_answered_by_its_runs(
     lesson_id: str,
 ) -> None:
     lesson_played = lesson(lesson_id)
-    for number, came_to in solve_lesson(lesson_played).items():
+    for number, played_part in solve_lesson(lesson_played).items():
         lesson_part = lesson_played.parts[number]
         if lesson_part.ask:
-            assert came_to.answer in lesson_part.choices, lesson_part.ask
-            assert came_to.answer not in lesson_part.mistakes, lesson_part.ask
+            assert played_part.answer in lesson_part.choices, lesson_part.ask
+            assert played_part.answer not in lesson_part.mistakes, lesson_part.ask
             assert bool(lesson_part.hints) == (lesson_id != "quiz")
-        assert not came_to.was_reached, lesson_part.say
-        assert came_to.is_reached == bool(lesson_part.goal), lesson_part.say
+        assert not played_part.was_reached, lesson_part.say
+        assert played_part.is_reached == bool(lesson_part.goal), lesson_part.say
 
 
 def test_what_a_sheet_calls_right_is_played_or_stands_in_the_lesson() -> None:
@@ -241,14 +241,14 @@ def test_what_a_sheet_calls_right_is_played_or_stands_in_the_lesson() -> None:
 
 @pytest.mark.slow
 def test_other_actions_do_not_reach_the_goal_of_the_first_lesson() -> None:
-    lesson_one = lesson("l1")
+    first_lesson = lesson("l1")
     number, lesson_part = next(
-        (n, lesson_part) for n, lesson_part in enumerate(lesson_one.parts) if lesson_part.goal
+        (n, lesson_part) for n, lesson_part in enumerate(first_lesson.parts) if lesson_part.goal
     )
     for wrong_action in range(1, len(lesson_part.actions) + 1):
         changed_part = msgspec.structs.replace(lesson_part, solution=(wrong_action,))
         changed_lesson = msgspec.structs.replace(
-            lesson_one, parts=(*lesson_one.parts[:number], changed_part)
+            first_lesson, parts=(*first_lesson.parts[:number], changed_part)
         )
         assert solve_lesson(changed_lesson)[number].is_reached == (
             wrong_action in lesson_part.solution
@@ -262,6 +262,6 @@ def test_the_tour_says_how_many_records_its_run_writes() -> None:
         for lesson_part in tour_lesson.parts[:3]
     ]
     tour = solve_lesson(msgspec.structs.replace(tour_lesson, parts=tuple(counted_parts)))
-    assert [came_to.answer for came_to in tour.values()] == ["1", "2", "0"]
+    assert [played_part.answer for played_part in tour.values()] == ["1", "2", "0"]
     assert "writes its first record" in " ".join(tour_lesson.parts[0].say.split())
     assert "writes a second record" in " ".join(tour_lesson.parts[1].say.split())

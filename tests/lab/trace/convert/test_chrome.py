@@ -7,8 +7,8 @@ from txnsim_lab.trace.convert.chrome import convert
 
 
 def test_rows_obey_the_rules_of_perfettos_parser() -> None:
-    run = recording_of_run()
-    trace_events = json.loads(convert(run))["traceEvents"]
+    recording = recording_of_run()
+    trace_events = json.loads(convert(recording))["traceEvents"]
     named_threads = {
         (row["pid"], row["tid"]) for row in trace_events if row.get("name") == "thread_name"
     }
@@ -22,7 +22,7 @@ def test_rows_obey_the_rules_of_perfettos_parser() -> None:
             assert starts[row["id"]]["ts"] <= row["ts"]
     assert starts
     assert sum(row["ph"] in "Xi" and "payload" in row["args"] for row in trace_events) == len(
-        run.events
+        recording.events
     )
 
 

@@ -83,7 +83,7 @@ def test_clocks_say_that_causes_are_before_their_effects_and_nothing_else_is() -
             *([newest_by_node[event.n]] if event.n in newest_by_node else []),
         ]
         causes_before[event.i] = set(direct_causes).union(
-            *(causes_before[cause] for cause in direct_causes)
+            *(causes_before[cause_event_index] for cause_event_index in direct_causes)
         )
         newest_by_node[event.n] = event.i
     events_read = as_shiviz_reads(convert(recording))

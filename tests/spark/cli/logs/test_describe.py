@@ -20,8 +20,8 @@ def log_dir(tmp_path: Path) -> Path:
     open_driver.txn(0)
     open_driver.end(committed=True)
     open_driver.txn(1)
-    drivers = {"orders-0": open_driver, "orders-1": LogDriver(), "other-0": LogDriver()}
-    write_log_dir(tmp_path / "disk", 4, drivers)
+    driver_by_name = {"orders-0": open_driver, "orders-1": LogDriver(), "other-0": LogDriver()}
+    write_log_dir(tmp_path / "disk", 4, driver_by_name)
     return tmp_path / "disk"
 
 
@@ -49,15 +49,15 @@ def test_log_directories_are_described(log_dir: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_torn_end_is_told(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    torn_log = log_dir / "orders-1" / "00000000000000000000.log"
-    torn_log.write_bytes(b"\0" * 20)
+    torn_log_file = log_dir / "orders-1" / "00000000000000000000.log"
+    torn_log_file.write_bytes(b"\0" * 20)
     (log_dir / names.FileName.CLEAN_SHUTDOWN).unlink()
     (log_dir / names.FileName.META_PROPERTIES).unlink()
     assert main(["logs", "describe", str(log_dir)]) == 0
     directory, *_, damage = capsys.readouterr().out.splitlines()
     assert directory.startswith(f"{log_dir}: of an unknown broker, not stopped in order; 3 ")
     assert damage == (
-        f"{torn_log}, byte 0: 20 bytes, less than a header; a broker would cut off 20 bytes"
+        f"{torn_log_file}, byte 0: 20 bytes, less than a header; a broker would cut off 20 bytes"
     )
 
 

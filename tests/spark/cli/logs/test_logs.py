@@ -48,8 +48,8 @@ def test_each_broker_gets_a_folder(
         str(tmp_path / "logs" / "broker-1"),
         str(tmp_path / "logs" / "broker-2"),
     ]
-    stored_segment = tmp_path / "logs" / "broker-1" / "orders-0" / "00000000000000000000.log"
-    assert sound_batches(stored_segment) == ([], None)
+    stored_segment_file = tmp_path / "logs" / "broker-1" / "orders-0" / "00000000000000000000.log"
+    assert sound_batches(stored_segment_file) == ([], None)
 
 
 def test_one_broker_as_json(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,14 +83,19 @@ def test_a_full_disk_leaves_no_directory_of_any_broker(
 def test_a_full_disk_leaves_a_stopped_brokers_directory_as_it_was(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    disk = their_disk(tmp_path / "theirs", 0, 1)
-    content_before = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
+    log_directory = their_disk(tmp_path / "theirs", 0, 1)
+    content_before_by_path = {
+        path: path.read_bytes() for path in log_directory.rglob("*") if path.is_file()
+    }
     with little_room(file_bytes_max=60):
-        assert main(["logs", "write", "--into", str(disk), "--topic", "orders", "--url", url]) == 2
+        assert (
+            main(["logs", "write", "--into", str(log_directory), "--topic", "orders", "--url", url])
+            == 2
+        )
     assert "File too large; make room" in capsys.readouterr().err
     assert {
         path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
-    } == content_before
+    } == content_before_by_path
 
 
 def test_what_is_wrong_is_told(
@@ -126,23 +131,26 @@ def their_disk(path: Path, *partitions: int, topic: str = "orders") -> Path:
 def test_records_go_into_a_stopped_brokers_directory(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first_disk, second_disk = their_disk(tmp_path / "a", 0, 1), their_disk(tmp_path / "b", 1)
+    first_log_directory, second_log_directory = (
+        their_disk(tmp_path / "a", 0, 1),
+        their_disk(tmp_path / "b", 1),
+    )
     into = [
         "logs",
         "write",
         "--into",
-        str(first_disk),
+        str(first_log_directory),
         "--into",
-        str(second_disk),
+        str(second_log_directory),
         "--topic",
         "orders",
     ]
     assert main([*into, "--url", url]) == 0
     printed_lines = capsys.readouterr().out.splitlines()
     assert [line.split(": ")[0] for line in printed_lines] == [
-        str(first_disk / "orders-0"),
-        str(first_disk / "orders-1"),
-        str(second_disk / "orders-1"),
+        str(first_log_directory / "orders-0"),
+        str(first_log_directory / "orders-1"),
+        str(second_log_directory / "orders-1"),
     ]
     assert printed_lines[0].endswith("0 bytes of records, up to offset 0")
     assert main([*into, "--url", url, "--json"]) == 0
@@ -185,8 +193,8 @@ def test_a_misuse_is_told(
     arguments: tuple[str, ...],
     message: str,
 ) -> None:
-    disk = their_disk(tmp_path / "disk", 0, topic="small")
-    argv = [str(disk) if argument == "DIR" else argument for argument in arguments]
+    log_directory = their_disk(tmp_path / "disk", 0, topic="small")
+    argv = [str(log_directory) if argument == "DIR" else argument for argument in arguments]
     assert main(["logs", "write", *argv, "--url", url]) == 2
     assert message in capsys.readouterr().err
 
@@ -194,8 +202,11 @@ def test_a_misuse_is_told(
 def test_a_topic_with_other_partitions_is_refused(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    disk = their_disk(tmp_path, 0)
-    assert main(["logs", "write", "--into", str(disk), "--topic", "orders", "--url", url]) == 2
+    log_directory = their_disk(tmp_path, 0)
+    assert (
+        main(["logs", "write", "--into", str(log_directory), "--topic", "orders", "--url", url])
+        == 2
+    )
     assert "the simulator has the partitions [0, 1], the directories given [0]" in (
         capsys.readouterr().err
     )
@@ -263,9 +274,9 @@ def test_waiting_groups_json_has_the_documented_fields(
     waiting_groups = json.loads(capsys.readouterr().out)
     assert tuple(waiting_groups) == WaitingGroups.__struct_fields__
     assert tuple(waiting_groups["waiters"][0]) == Waiter.__struct_fields__
-    documented = Path("docs/logs-reference.md").read_text()
+    documented_text = Path("docs/logs-reference.md").read_text()
     assert all(
-        f"`{name}`" in documented for name in (*waiting_groups, *waiting_groups["waiters"][0])
+        f"`{name}`" in documented_text for name in (*waiting_groups, *waiting_groups["waiters"][0])
     )
 
 
@@ -286,11 +297,13 @@ def test_waiting_groups_a_misuse_has_its_status(tmp_path: Path) -> None:
 # ``txnsim logs``: its actions.
 
 
-@pytest.mark.parametrize("action", logs.ACTIONS)
-def test_each_action_says_what_it_takes(action: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["logs", action, "--help"]) == 0
+@pytest.mark.parametrize("action_name", logs.ACTIONS)
+def test_each_action_says_what_it_takes(
+    action_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", action_name, "--help"]) == 0
     output = capsys.readouterr().out
-    assert output.startswith(f"usage: txnsim logs {action} ")
+    assert output.startswith(f"usage: txnsim logs {action_name} ")
     assert "--json" in output
 
 

@@ -59,7 +59,7 @@ class CommandOutput:
     def cells(self) -> list[list[str]]:
         """The table, cell by cell."""
         return [
-            [cell.strip() for cell in printed_line.split("\t")[:-1]]
+            [cell_text.strip() for cell_text in printed_line.split("\t")[:-1]]
             for printed_line in self.out.splitlines()
             if "\t" in printed_line
         ]
@@ -117,7 +117,7 @@ def test_what_hangs_is_told_with_the_command_that_ends_it(
             ],
         ),
         (
-            [move("Empty", name="other", pid=8)],
+            [move("Empty", name="other", producer_id=8)],
             ["  What was decided is unknown, as no coordinator knows the producer"],
         ),
     ],
@@ -193,11 +193,11 @@ def test_problems_are_told_and_have_that_status_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_dir = directory(tmp_path / "b", "Ongoing")
-    checkpoint = log_dir / "replication-offset-checkpoint"
-    checkpoint.write_text("nonsense\n")
+    checkpoint_file = log_dir / "replication-offset-checkpoint"
+    checkpoint_file.write_text("nonsense\n")
     output = CommandOutput(capsys, str(log_dir), "--as-of", AS_OF)
     assert output.status == INCOMPLETE_STATUS
-    assert f"{checkpoint}: 1 lines, without version and count\n" in output.err
+    assert f"{checkpoint_file}: 1 lines, without version and count\n" in output.err
 
 
 def test_json_is_as_its_schema_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -352,9 +352,9 @@ def test_an_id_that_nobody_knows_has_its_status(
 def test_json_has_the_documented_fields(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "timeline", "app", str(log_dir), "--json"]) == 0
     timeline = json.loads(capsys.readouterr().out)
-    documented = Path("docs/logs-reference.md").read_text()
+    documented_text = Path("docs/logs-reference.md").read_text()
     for value in (timeline, timeline["events"][0], timeline["open"][0]):
-        assert all(f"`{name}`" in documented for name in value)
+        assert all(f"`{name}`" in documented_text for name in value)
 
 
 def test_a_master_asks_for_spark(

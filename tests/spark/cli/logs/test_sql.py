@@ -31,7 +31,7 @@ def log_dir(tmp_path: Path) -> str:
     driver.txn(3)
     broker_dir = BrokerDir(tmp_path / "broker-1")
     broker_dir.coordinator(
-        move("Empty"), move("Ongoing", topic_partition), move("Empty", name="near", pid=8)
+        move("Empty"), move("Ongoing", topic_partition), move("Empty", name="near", producer_id=8)
     )
     broker_dir.replica(driver)
     return str(broker_dir.stop())

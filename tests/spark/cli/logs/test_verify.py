@@ -46,7 +46,7 @@ def test_a_notice_is_no_reason_to_fail_unless_asked(
     log_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     driver = busy_log()
-    driver.end(committed=True, pid=99)
+    driver.end(committed=True, producer_id=99)
     write_log_dir(log_dir, 4, {"orders-0": driver})
     assert main(["logs", "verify", str(log_dir)]) == 0
     assert capsys.readouterr().out.startswith("notice idle-marker: broker 4, ")
@@ -60,8 +60,8 @@ def test_json_has_the_documented_fields(log_dir: Path, capsys: pytest.CaptureFix
     assert list(report) == ["replicas", "segments", "bytes", "findings"]
     (finding,) = report["findings"]
     assert (finding["rule"], finding["severity"]) == ("unreadable-file", "error")
-    documented = Path("docs/logs-reference.md").read_text()
-    assert all(f"`{name}`" in documented for name in (*report, *finding))
+    documented_text = Path("docs/logs-reference.md").read_text()
+    assert all(f"`{name}`" in documented_text for name in (*report, *finding))
 
 
 def test_a_misuse_has_its_status(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,16 +87,16 @@ def test_a_folder_of_segments_with_another_name_is_told(
 ) -> None:
     folder = log_dir / folder_name
     shutil.copytree(log_dir / "orders-0", folder)
-    why = "it holds segments, and its name is none that Kafka gives, TOPIC-PARTITION"
+    why_text = "it holds segments, and its name is none that Kafka gives, TOPIC-PARTITION"
     assert main(["logs", "verify", str(log_dir)]) == 4
     output = capsys.readouterr().out
-    assert output.startswith(f"notice foreign-folder: {log_dir}, {folder_name}: {why}")
+    assert output.startswith(f"notice foreign-folder: {log_dir}, {folder_name}: {why_text}")
     for action in (["find-hanging"], ["decisions"], ["describe"], ["waiting"]):
         assert main(["logs", *action, str(log_dir)]) in (3, 4)
         output_and_errors = "".join(capsys.readouterr())
-        assert f"{folder}: {why}" in output_and_errors, action
+        assert f"{folder}: {why_text}" in output_and_errors, action
     assert main(["logs", "sql", "SELECT count(*) FROM kafka_batches", str(log_dir)]) == 4
-    assert f"{folder}: {why}" in capsys.readouterr().err
+    assert f"{folder}: {why_text}" in capsys.readouterr().err
     query = "SELECT file, kind FROM kafka_errors"
     assert main(["logs", "sql", query, str(log_dir), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"file": str(folder), "kind": "unreadable"}]
@@ -155,12 +155,12 @@ def test_a_file_named_for_no_offset_of_a_log_is_told(
 ) -> None:
     file_name = f"{'9' * 20}.{suffix}"
     (log_dir / "orders-0" / file_name).touch()
-    why = f"{file_name} is named for an offset above 9223372036854775807: move the file away"
+    why_text = f"{file_name} is named for an offset above 9223372036854775807: move the file away"
     for path in (log_dir, log_dir / "orders-0"):
         assert main(["logs", "verify", str(path)]) == 1
         output = capsys.readouterr().out
-        assert f"error unreadable-file: broker 4, orders-0/{file_name}: {why}" in output
+        assert f"error unreadable-file: broker 4, orders-0/{file_name}: {why_text}" in output
         assert main(["logs", "find-hanging", str(path)]) == 4
-        assert why in capsys.readouterr().err
+        assert why_text in capsys.readouterr().err
     assert main(["logs", "sql", "SELECT count(*) FROM kafka_batches", str(log_dir)]) == 4
-    assert why in capsys.readouterr().err
+    assert why_text in capsys.readouterr().err

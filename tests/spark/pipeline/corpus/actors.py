@@ -89,10 +89,10 @@ class Notebook:
 
     def stamp_records(self, *values: str | None, key: str | None = None) -> tuple[SentRecord, ...]:
         """Records with these values, stamped now."""
-        stamp = self.next_stamp()
+        timestamp_ms = self.next_stamp()
         return tuple(
             SentRecord(
-                timestamp_ms=stamp + index,
+                timestamp_ms=timestamp_ms + index,
                 key=None if key is None else key.encode(),
                 value=None if value is None else value.encode(),
             )
@@ -141,15 +141,15 @@ class Actor:
 
     def __init__(
         self,
-        book: Notebook,
+        notebook: Notebook,
         transactional_id: str,
         *,
-        new: bool = False,
+        is_new: bool = False,
         timeout_ms: int = TIMEOUT_MS,
     ) -> None:
-        self.book = book
+        self.book = notebook
         self.transactional_id = transactional_id
-        self.new = new
+        self.new = is_new
         self.timeout_ms = timeout_ms
         self.sequences: dict[Place, int] = {}
         self.touched: dict[Place, list[SentBatch]] = {}
@@ -319,7 +319,7 @@ class Actor:
 
     def leave_open(
         self,
-        verdict: OpenTxnStatus,
+        verdict_text: OpenTxnStatus,
         reason: str,
         *,
         brokers: tuple[int, ...] = (),
@@ -336,7 +336,7 @@ class Actor:
                     producer_epoch=batches[-1].producer_epoch,
                     start_offset=batches[0].base_offset,
                     last_timestamp_ms=max(record.timestamp_ms for record in batches[-1].records),
-                    verdict=verdict,
+                    verdict=verdict_text,
                     why=reason,
                     transactional_id=self.transactional_id,
                     brokers=brokers,

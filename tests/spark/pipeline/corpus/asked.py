@@ -57,7 +57,7 @@ def read_partitions(
     raw: RawBrokers, layout: Layout, bootstrap: str, partitions: Sequence[Place]
 ) -> dict[Place, PartitionTruth]:
     """Partitions with all their records; no request to them may be under way."""
-    read: dict[Place, list[ReadRecord]] = read_all(bootstrap, partitions)
+    read_by_partition: dict[Place, list[ReadRecord]] = read_all(bootstrap, partitions)
     return {
         partition: PartitionTruth(
             place=partition,
@@ -66,21 +66,23 @@ def read_partitions(
             start=raw.offset(partition, -2),
             end=raw.offset(partition, -1),
             last_stable=raw.offset(partition, -1, committed=True),
-            records=tuple(read[partition]),
+            records=tuple(read_by_partition[partition]),
         )
         for partition in partitions
     }
 
 
 def topic_truths(
-    layout: Layout, partitions: Mapping[Place, PartitionTruth]
+    layout: Layout, partition_by_partition: Mapping[Place, PartitionTruth]
 ) -> tuple[TopicTruth, ...]:
     return tuple(
         TopicTruth(
             name=name,
             topic_id=topic_id,
             partitions=tuple(
-                truth for partition, truth in sorted(partitions.items()) if partition.topic == name
+                truth
+                for partition, truth in sorted(partition_by_partition.items())
+                if partition.topic == name
             ),
         )
         for name, topic_id in sorted(layout.ids.items())
@@ -168,9 +170,9 @@ def find_hanging(tools: Tools, brokers: Sequence[int]) -> tuple[HangingRow, ...]
             *("find-hanging", "--broker-id", str(broker)),
             *("--max-transaction-timeout", str(SUSPECT_MINUTES)),
         )
-        head, *lines = output.stdout.splitlines()
+        head_text, *lines = output.stdout.splitlines()
         assert output.code == 0, output
-        assert tuple(head.split()) == FIND_HANGING_COLUMNS, output
+        assert tuple(head_text.split()) == FIND_HANGING_COLUMNS, output
         rows.update(tuple(line.split()) for line in lines)
     return tuple(
         HangingRow(

@@ -52,14 +52,14 @@ _LOADED: Final = re.compile(
 )
 
 
-def copy_tree(source: Path, target: Path) -> None:
+def copy_tree(source_path: Path, target_path: Path) -> None:
     """Copy a directory; holes of sparse files, such as the brokers' indexes, stay holes.
 
     The broker may run: it writes a checkpoint to a file ``.tmp`` and renames it, so that such a
     file may be gone when it is copied.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    command = ["cp", "-a", str(source), str(target)]
+    target_path.parent.mkdir(parents=True, exist_ok=True)
+    command = ["cp", "-a", str(source_path), str(target_path)]
     process = subprocess.run(
         command, env={**os.environ, "LC_ALL": "C"}, stderr=subprocess.PIPE, text=True, check=False
     )
@@ -79,16 +79,16 @@ def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tupl
         homes: Broker → directory with the ``server.properties`` that it gets.
         data: Broker → log directory; it is not changed.
     """
-    with tempfile.TemporaryDirectory(prefix="txnsim-loaded-") as scratch:
-        copies = {broker: Path(scratch) / str(broker) / "data" for broker in data}
+    with tempfile.TemporaryDirectory(prefix="txnsim-loaded-") as scratch_path:
+        copies = {broker: Path(scratch_path) / str(broker) / "data" for broker in data}
         for broker, path in data.items():
             copy_tree(path, copies[broker])
         partitions_by_broker = {broker: _replicas(path) for broker, path in copies.items()}
         controller, *ports = free_ports(1 + len(copies))
         processes = []
         try:
-            for (broker, copy), port in zip(copies.items(), ports, strict=True):
-                config = _configure(homes[broker], copy, port=port, controller=controller)
+            for (broker, copied_path), port in zip(copies.items(), ports, strict=True):
+                config = _configure(homes[broker], copied_path, port=port, controller=controller)
                 processes.append(_start_broker(config))
             return _collect(copies, partitions_by_broker, processes)
         finally:
@@ -143,7 +143,8 @@ def _collect(
     deadline_s = time.monotonic() + _PATIENCE_S
     while True:
         loaded_by_broker = {
-            broker: _loaded_logs(broker, copy.parent) for broker, copy in copies.items()
+            broker: _loaded_logs(broker, copied_path.parent)
+            for broker, copied_path in copies.items()
         }
         missing = {
             broker: partitions - {directory.place for directory in loaded_by_broker[broker]}
@@ -151,7 +152,10 @@ def _collect(
         }
         if not any(missing.values()):
             return tuple(row for rows in loaded_by_broker.values() for row in rows)
-        tails = [(copy.parent / "broker.log").read_text()[-2_000:] for copy in copies.values()]
+        tails = [
+            (copied_path.parent / "broker.log").read_text()[-2_000:]
+            for copied_path in copies.values()
+        ]
         assert all(process.poll() is None for process in processes), tails
         assert time.monotonic() < deadline_s, (missing, tails)
         time.sleep(_PAUSE_S)

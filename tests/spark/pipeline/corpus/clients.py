@@ -20,11 +20,11 @@ BATCH: Final = 20
 """Records in each transaction of librdkafka."""
 
 
-def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
+def librdkafka_transactions(notebook: Notebook, bootstrap: str) -> None:
     """Write a committed and an aborted transaction per codec with librdkafka, each codec to a
     partition.
     """
-    book.raw.create_topic("librdkafka", partitions=[(1, 2)] * len(CODECS))
+    notebook.raw.create_topic("librdkafka", partitions=[(1, 2)] * len(CODECS))
     for codec_index, codec in enumerate(CODECS):
         transactional_id = f"librdkafka-{codec}"
         partition = Place("librdkafka", codec_index)
@@ -52,7 +52,7 @@ def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
                 )
             producer.flush(PATIENCE_S)
             (producer.commit_transaction if committed else producer.abort_transaction)(PATIENCE_S)
-            _note_transaction(book, transactional_id, partition, offsets, committed=committed)
+            _note_transaction(notebook, transactional_id, partition, offsets, committed=committed)
 
 
 def _note_offset(into: list[int], _error: object, message: Message) -> None:
@@ -60,34 +60,39 @@ def _note_offset(into: list[int], _error: object, message: Message) -> None:
 
 
 def _note_transaction(
-    book: Notebook, transactional_id: str, partition: Place, offsets: list[int], *, committed: bool
+    notebook: Notebook,
+    transactional_id: str,
+    partition: Place,
+    offsets: list[int],
+    *,
+    committed: bool,
 ) -> None:
     assert len(offsets) == BATCH, offsets
-    description = book.raw.until_state(transactional_id, "CompleteCommit", "CompleteAbort")
+    description = notebook.raw.until_state(transactional_id, "CompleteCommit", "CompleteAbort")
     span = Span(
         place=partition,
         first_offset=min(offsets),
         last_offset=max(offsets),
-        marker_offset=book.raw.offset(partition, -1) - 1,
+        marker_offset=notebook.raw.offset(partition, -1) - 1,
     )
-    book.finished.append(
+    notebook.finished.append(
         FinishedTransaction(
             transactional_id=transactional_id,
             producer_id=description.producer_id,
             producer_epoch=description.producer_epoch,
             marker_epoch=description.producer_epoch,
             committed=committed,
-            level=book.level,
+            level=notebook.level,
             spans=(span,),
         )
     )
 
 
-def java_batches(book: Notebook, tools: Tools) -> None:
+def java_batches(notebook: Notebook, tools: Tools) -> None:
     """Write records with Kafka's own producer in each codec."""
     for codec in CODECS:
         topic = f"java-{codec}"
-        book.raw.create_topic(topic, partitions=[(2, 1)])
+        notebook.raw.create_topic(topic, partitions=[(2, 1)])
         lines = "".join(f"k{n}\t{n} {'java' * 20}\n" for n in range(30))
         output = tools.ask(
             "kafka-console-producer",
@@ -132,18 +137,18 @@ def read_all(bootstrap: str, partitions: Sequence[Place]) -> dict[Place, list[Re
     """All records of these partitions by ``read_uncommitted``, and which of them ``read_committed``
     shows.
     """
-    all_messages = _read(bootstrap, partitions, "read_uncommitted")
-    visible = _read(bootstrap, partitions, "read_committed")
+    all_messages_by_partition = _read(bootstrap, partitions, "read_uncommitted")
+    visible_by_partition = _read(bootstrap, partitions, "read_committed")
     offsets_of = {
         partition: {_offset(message) for message in messages}
-        for partition, messages in visible.items()
+        for partition, messages in visible_by_partition.items()
     }
     return {
         partition: [
             _as_read(message, committed=_offset(message) in offsets_of[partition])
             for message in messages
         ]
-        for partition, messages in all_messages.items()
+        for partition, messages in all_messages_by_partition.items()
     }
 
 

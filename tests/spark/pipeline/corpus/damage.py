@@ -60,7 +60,7 @@ _WAYS: Final[tuple[Callable[[Path, int, int], str], ...]] = (
 )
 
 
-def tear(stage: Path, last_offsets: Mapping[Place, int]) -> tuple[Damage, ...]:
+def tear(stage_folder: Path, last_offset_by_partition: Mapping[Place, int]) -> tuple[Damage, ...]:
     """Damage the last batch of each partition.
 
     Args:
@@ -69,14 +69,16 @@ def tear(stage: Path, last_offsets: Mapping[Place, int]) -> tuple[Damage, ...]:
             2 the others.
     """
     damages = []
-    for (partition, offset), way in zip(sorted(last_offsets.items()), _WAYS, strict=True):
+    for (partition, offset), make_way in zip(
+        sorted(last_offset_by_partition.items()), _WAYS, strict=True
+    ):
         broker = 1 + partition.partition % 2
-        folder = stage / f"broker-{broker}" / f"{partition.topic}-{partition.partition}"
+        folder = stage_folder / f"broker-{broker}" / f"{partition.topic}-{partition.partition}"
         path = max(folder.glob(f"*{Suffix.LOG}"))
-        batches = [(start, head) for start, head in iter_batches(path.read_bytes())]
-        position, head = batches[-1]
-        assert head.base_offset == offset, (partition, head.base_offset, offset)
-        damage_kind = way(path, position, path.stat().st_size - position)
+        batches = [(start, batch_header) for start, batch_header in iter_batches(path.read_bytes())]
+        position, batch_header = batches[-1]
+        assert batch_header.base_offset == offset, (partition, batch_header.base_offset, offset)
+        damage_kind = make_way(path, position, path.stat().st_size - position)
         damages.append(
             Damage(
                 place=partition, broker=broker, file=path.name, what=damage_kind, sound_end=offset
@@ -85,27 +87,32 @@ def tear(stage: Path, last_offsets: Mapping[Place, int]) -> tuple[Damage, ...]:
     return tuple(damages)
 
 
-def as_torn(killed: Stage, damage: tuple[Damage, ...], loaded_logs: tuple[LoadedLog, ...]) -> Stage:
+def as_torn(
+    killed_stage: Stage, damage: tuple[Damage, ...], loaded_logs: tuple[LoadedLog, ...]
+) -> Stage:
     """The truth about the damaged copy: an open transaction there has lost its last batch, and a
     finished one is open if its marker is lost.
     """
-    ends = {fault.place: fault.sound_end for fault in damage}
+    end_by_partition = {fault.place: fault.sound_end for fault in damage}
     last_ms: dict[tuple[Place, int], int] = {}
-    for sent_batch in killed.sent:
-        if sent_batch.place in ends and sent_batch.base_offset < ends[sent_batch.place]:
-            stamp = max(record.timestamp_ms for record in sent_batch.records)
-            last_ms[sent_batch.place, sent_batch.producer_id] = stamp
+    for sent_batch in killed_stage.sent:
+        if (
+            sent_batch.place in end_by_partition
+            and sent_batch.base_offset < end_by_partition[sent_batch.place]
+        ):
+            timestamp_ms = max(record.timestamp_ms for record in sent_batch.records)
+            last_ms[sent_batch.place, sent_batch.producer_id] = timestamp_ms
     open_transactions = [
         msgspec.structs.replace(row, last_timestamp_ms=last_ms[row.place, row.producer_id])
-        if row.place in ends
+        if row.place in end_by_partition
         else row
-        for row in killed.open
+        for row in killed_stage.open
     ]
-    spans_left = []
-    for transaction in killed.finished:
+    transactions_left = []
+    for transaction in killed_stage.finished:
         span = transaction.spans[0]
-        if ends.get(span.place) != span.marker_offset:
-            spans_left.append(transaction)
+        if end_by_partition.get(span.place) != span.marker_offset:
+            transactions_left.append(transaction)
             continue
         open_transactions.append(
             OpenTransaction(
@@ -120,9 +127,9 @@ def as_torn(killed: Stage, damage: tuple[Damage, ...], loaded_logs: tuple[Loaded
             )
         )
     return msgspec.structs.replace(
-        killed,
+        killed_stage,
         name="torn",
-        finished=tuple(spans_left),
+        finished=tuple(transactions_left),
         open=tuple(sorted(open_transactions, key=lambda row: (row.place, row.producer_id))),
         damage=damage,
         loaded=loaded_logs,

@@ -63,17 +63,17 @@ class Maker:
         self.directory.mkdir(parents=True)
         self.kafka.start()
         with RawBrokers(self._addresses()) as raw:
-            book = Notebook(raw, transaction_version=0)
-            self.forgotten = stories.forgotten(book)
+            notebook = Notebook(raw, transaction_version=0)
+            self.forgotten = stories.forgotten(notebook)
         self._remember()
         with RawBrokers(self._addresses()) as raw:
-            book.raw = raw
-            self._first_life(book)
-            self._stop_in_order(book)
+            notebook.raw = raw
+            self._first_life(notebook)
+            self._stop_in_order(notebook)
         self.kafka.start_again(*BROKERS)
         with RawBrokers(self._addresses()) as raw:
-            book.raw = raw
-            self._second_life(book)
+            notebook.raw = raw
+            self._second_life(notebook)
         truth = Truth(kafka=KAFKA_VERSION, brokers=BROKERS, stages=self.stages)
         write_truth(self.directory, truth)
         return truth
@@ -96,76 +96,98 @@ class Maker:
 
     # The first life
 
-    def _first_life(self, book: Notebook) -> None:
-        stories.levels(book)
-        stories.down_and_up(book)
-        self.long = stories.orders(book)
-        stories.codecs(book)
-        stories.plain(book)
-        self.expired = stories.expired(book)
-        stories.trimmed(book)
-        stories.compacted(book)
-        stories.fenced(book)
-        stories.ghosts(book)
-        stories.undecided(book)
-        clients.librdkafka_transactions(book, self.kafka.bootstrap)
+    def _first_life(self, notebook: Notebook) -> None:
+        stories.levels(notebook)
+        stories.down_and_up(notebook)
+        self.long = stories.orders(notebook)
+        stories.codecs(notebook)
+        stories.plain(notebook)
+        self.expired = stories.expired(notebook)
+        stories.trimmed(notebook)
+        stories.compacted(notebook)
+        stories.fenced(notebook)
+        stories.ghosts(notebook)
+        stories.undecided(notebook)
+        clients.librdkafka_transactions(notebook, self.kafka.bootstrap)
         clients.group_members(self.kafka.bootstrap)
-        self.pending.append(stories.positions(book))
+        self.pending.append(stories.positions(notebook))
 
-    def _stop_in_order(self, book: Notebook) -> None:
+    def _stop_in_order(self, notebook: Notebook) -> None:
         """Record all answers, stop the second broker in the middle of that, and the first one at
         the end.
         """
-        raw = book.raw
+        raw = notebook.raw
         raw.create_topic(FORKED.topic, partitions=[stories.BOTH])
         raw.create_topic(LONELY.topic, partitions=[(2,)])
-        actors = {partition: Actor(book, partition.topic) for partition in (FORKED, LONELY)}
-        for partition, actor in actors.items():
+        actor_by_partition = {
+            partition: Actor(notebook, partition.topic) for partition in (FORKED, LONELY)
+        }
+        for partition, actor in actor_by_partition.items():
             actor.send(partition, "begun while both brokers are there")
         with Tools(self.kafka.bootstrap) as tools:
-            clients.java_batches(book, tools)
+            clients.java_batches(notebook, tools)
             layout = asked.Layout(raw)
-            hanging = asked.find_hanging(tools, BROKERS)
+            hanging_rows = asked.find_hanging(tools, BROKERS)
         offsets = _offsets(raw, layout)
         on_second = layout.alone_on(2)
-        partitions = asked.read_partitions(raw, layout, self.kafka.bootstrap, on_second)
-        producers = asked.producers(raw, on_second)
+        partition_by_partition = asked.read_partitions(raw, layout, self.kafka.bootstrap, on_second)
+        active_producers = asked.producers(raw, on_second)
         self.kafka.stop_broker(2)
         raw.lose(2)
-        actors[FORKED].leave_open("lagging", "ended when the second broker was gone", brokers=(2,))
-        actors[FORKED].finish()
+        actor_by_partition[FORKED].leave_open(
+            "lagging", "ended when the second broker was gone", brokers=(2,)
+        )
+        actor_by_partition[FORKED].finish()
         # A partition without a leader is taken for one that was deleted, and its marker is left out
         # (KAFKA-20734, TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue).
-        actors[LONELY].leave_open(
+        actor_by_partition[LONELY].leave_open(
             "hanging", "it had no leader when it was committed: KAFKA-20734", brokers=(2,)
         )
-        actors[LONELY].end(committed=True)
+        actor_by_partition[LONELY].end(committed=True)
         raw.until_state(LONELY.topic, "CompleteCommit")
         remaining_partitions = [
-            partition for partition in layout.places if partition not in partitions
+            partition for partition in layout.places if partition not in partition_by_partition
         ]
         address = self._addresses()[1]
-        partitions |= asked.read_partitions(raw, layout, address, remaining_partitions)
-        producers += asked.producers(raw, remaining_partitions)
-        self._keep_stage("clean", book, layout, partitions, producers, hanging, offsets)
+        partition_by_partition |= asked.read_partitions(raw, layout, address, remaining_partitions)
+        active_producers += asked.producers(raw, remaining_partitions)
+        self._keep_stage(
+            "clean",
+            notebook,
+            layout,
+            partition_by_partition,
+            active_producers,
+            hanging_rows,
+            offsets,
+        )
         self.kafka.stop_broker(1)
         self._copy("clean")
 
     # The second life
 
-    def _second_life(self, book: Notebook) -> None:
-        raw = book.raw
-        book.open = [row for row in book.open if row.place != FORKED]
-        second_life.more(book, [self.long])
-        last_segment = second_life.to_be_torn(book)
+    def _second_life(self, notebook: Notebook) -> None:
+        raw = notebook.raw
+        notebook.open = [row for row in notebook.open if row.place != FORKED]
+        second_life.more(notebook, [self.long])
+        last_segment_by_partition = second_life.to_be_torn(notebook)
         with Tools(self.kafka.bootstrap) as tools:
             layout = asked.Layout(raw)
-            hanging = asked.find_hanging(tools, BROKERS)
+            hanging_rows = asked.find_hanging(tools, BROKERS)
         offsets = _offsets(raw, layout)
-        partitions = asked.read_partitions(raw, layout, self.kafka.bootstrap, layout.places)
-        producers = asked.producers(raw, layout.places)
-        writers = second_life.Writers(self._addresses(), transaction_version=book.level)
-        self._keep_stage("killed", book, layout, partitions, producers, hanging, offsets)
+        partition_by_partition = asked.read_partitions(
+            raw, layout, self.kafka.bootstrap, layout.places
+        )
+        active_producers = asked.producers(raw, layout.places)
+        writers = second_life.Writers(self._addresses(), transaction_version=notebook.level)
+        self._keep_stage(
+            "killed",
+            notebook,
+            layout,
+            partition_by_partition,
+            active_producers,
+            hanging_rows,
+            offsets,
+        )
         writers.start(raw)
         writers.expect_the_end()
         for broker in BROKERS:
@@ -173,41 +195,41 @@ class Maker:
         written_batches = [sent_batch for writer in writers.join() for sent_batch in writer.sent]
         self._copy("killed")
         copy_tree(self.directory / "killed", self.directory / "torn")
-        damage = tear(self.directory / "torn", last_segment)
+        damage = tear(self.directory / "torn", last_segment_by_partition)
         loaded_logs = self._loaded("torn")
         harmed = {writer.place for writer in damage}
-        killed = msgspec.structs.replace(
+        killed_stage = msgspec.structs.replace(
             self.stages["killed"],
             sent=(*self.stages["killed"].sent, *written_batches),
             writers=tuple(second_life.WRITERS),
             stopped_at_ms=now_ms(),
             loaded=tuple(writer for writer in loaded_logs if writer.place not in harmed),
         )
-        self.stages["killed"] = killed
-        self.stages["torn"] = as_torn(killed, damage, loaded_logs)
+        self.stages["killed"] = killed_stage
+        self.stages["torn"] = as_torn(killed_stage, damage, loaded_logs)
 
     # Keeping
 
     def _keep_stage(
         self,
         stage_name: str,
-        book: Notebook,
+        notebook: Notebook,
         layout: asked.Layout,
-        partitions: dict[Place, PartitionTruth],
-        producers: list[ActiveProducer],
-        hanging: tuple[HangingRow, ...],
+        partition_by_partition: dict[Place, PartitionTruth],
+        active_producers: list[ActiveProducer],
+        hanging_rows: tuple[HangingRow, ...],
         offsets: list[CommittedOffset],
     ) -> None:
         self.stages[stage_name] = Stage(
             name=stage_name,
             stopped_at_ms=now_ms(),
-            topics=asked.topic_truths(layout, partitions),
-            sent=tuple(book.sent),
-            finished=tuple(book.finished),
-            open=tuple(second_life.still_open(book)),
-            listed=asked.listed_transactions(book.raw),
-            producers=tuple(producers),
-            find_hanging=hanging,
+            topics=asked.topic_truths(layout, partition_by_partition),
+            sent=tuple(notebook.sent),
+            finished=tuple(notebook.finished),
+            open=tuple(second_life.still_open(notebook)),
+            listed=asked.listed_transactions(notebook.raw),
+            producers=tuple(active_producers),
+            find_hanging=hanging_rows,
             offsets=tuple(offsets),
             pending_offsets=tuple(self.pending),
             expired=self.expired,

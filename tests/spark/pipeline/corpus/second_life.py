@@ -22,60 +22,60 @@ TORN: Final = 6
 """Number of partitions whose last files are damaged later; each is on one broker."""
 
 
-def close(book: Notebook, actor: Actor, *, committed: bool) -> None:
+def close(notebook: Notebook, actor: Actor, *, committed: bool) -> None:
     """End a transaction that was noted as open."""
     touched_partitions = set(actor.touched)
-    book.open = [
+    notebook.open = [
         row
-        for row in book.open
+        for row in notebook.open
         if (row.transactional_id, row.place in touched_partitions) != (actor.transactional_id, True)
     ]
     actor.finish(committed=committed)
 
 
-def more(book: Notebook, actors: Sequence[Actor]) -> None:
+def more(notebook: Notebook, actors: Sequence[Actor]) -> None:
     """End the open transactions of these actors, and begin a few transactions of each kind."""
     for actor in actors:
-        close(book, actor, committed=True)
-    raw = book.raw
+        close(notebook, actor, committed=True)
+    raw = notebook.raw
     raw.create_topic("after", partitions=[BOTH] * 2, configs=TINY)
-    producer = Actor(book, "after", new=True)
+    producer = Actor(notebook, "after", is_new=True)
     for turn in range(4):
         producer.send(Place("after", 0), *(f"{turn} {'n' * 60} {n}" for n in range(3)), codec="lz4")
         producer.finish(committed=turn % 2 == 0)
     producer.send(Place("after", 0), "open when the kill comes")
     producer.leave_open("open", "begun after the restart")
     raw.configure(4, "", {VERIFICATION: "false"})
-    ghost = Actor(book, "after-ghost")
-    row = book.stamp_records("hangs when the kill comes")
-    ghost.send_told(Place("after", 1), row, codec="zstd", skips_adding=True)
-    ghost.leave_open("hanging", "Produce without AddPartitionsToTxn, after the restart")
+    ghost_actor = Actor(notebook, "after-ghost")
+    row = notebook.stamp_records("hangs when the kill comes")
+    ghost_actor.send_told(Place("after", 1), row, codec="zstd", skips_adding=True)
+    ghost_actor.leave_open("hanging", "Produce without AddPartitionsToTxn, after the restart")
     raw.configure(4, "", {VERIFICATION: None})
 
 
-def to_be_torn(book: Notebook) -> dict[Place, int]:
+def to_be_torn(notebook: Notebook) -> dict[Place, int]:
     """Make partitions that end with a batch or a marker whose loss changes what is open.
 
     Returns:
         Partition → offset of that last batch.
     """
-    book.raw.create_topic("torn", partitions=[(1,), (2,)] * (TORN // 2), configs=TINY)
-    last_offsets: dict[Place, int] = {}
+    notebook.raw.create_topic("torn", partitions=[(1,), (2,)] * (TORN // 2), configs=TINY)
+    last_offset_by_partition: dict[Place, int] = {}
     for index in range(TORN):
         partition = Place("torn", index)
-        producer = Actor(book, f"torn-{index}")
+        producer = Actor(notebook, f"torn-{index}")
         for turn in range(3):
             producer.send(partition, *(f"{turn} {'t' * 50} {n}" for n in range(3)))
             producer.finish(committed=turn % 2 == 0)
         producer.send(partition, "the first of the last transaction")
         sent_batch = producer.send(partition, *(f"{'u' * 50} {n}" for n in range(4)))
-        last_offsets[partition] = sent_batch.base_offset
+        last_offset_by_partition[partition] = sent_batch.base_offset
         if index == TORN - 1:
             finished_transaction = producer.finish()
-            last_offsets[partition] = finished_transaction.spans[0].marker_offset or 0
+            last_offset_by_partition[partition] = finished_transaction.spans[0].marker_offset or 0
         else:
             producer.leave_open("open", "open at the torn end")
-    return last_offsets
+    return last_offset_by_partition
 
 
 class Writers:
@@ -86,8 +86,8 @@ class Writers:
         self._level = transaction_version
         self._books: dict[str, Notebook] = {}
         self._threads = [
-            threading.Thread(target=self._write, args=(writer_name, new), daemon=True)
-            for writer_name, new in WRITERS.items()
+            threading.Thread(target=self._write, args=(writer_name, is_new), daemon=True)
+            for writer_name, is_new in WRITERS.items()
         ]
         self._end_is_near = False
 
@@ -98,7 +98,7 @@ class Writers:
         for thread in self._threads:
             thread.start()
         wait_for(
-            lambda: [len(book.sent) for book in self._books.values()],
+            lambda: [len(notebook.sent) for notebook in self._books.values()],
             lambda counts: len(counts) == len(WRITERS) and min(counts) >= ACKNOWLEDGED,
             "writers to be in full swing",
         )
@@ -115,15 +115,15 @@ class Writers:
 
     def _write(self, book_name: str, is_new_protocol: bool) -> None:
         with RawBrokers(self._addresses) as raw:
-            book = self._books[book_name] = Notebook(raw, transaction_version=self._level)
+            notebook = self._books[book_name] = Notebook(raw, transaction_version=self._level)
             try:
-                self._turns(book, book_name, is_new_protocol)
+                self._turns(notebook, book_name, is_new_protocol)
             except (OSError, AssertionError):
                 if not self._end_is_near:
                     raise
 
-    def _turns(self, book: Notebook, transactional_id: str, is_new_protocol: bool) -> None:
-        producer = Actor(book, transactional_id, new=is_new_protocol)
+    def _turns(self, notebook: Notebook, transactional_id: str, is_new_protocol: bool) -> None:
+        producer = Actor(notebook, transactional_id, is_new=is_new_protocol)
         turn = 0
         while True:
             for index in range(3):
@@ -135,6 +135,6 @@ class Writers:
             turn += 1
 
 
-def still_open(book: Notebook) -> list[OpenTransaction]:
+def still_open(notebook: Notebook) -> list[OpenTransaction]:
     """The transactions that are noted as open, sorted by partition and producer."""
-    return sorted(book.open, key=lambda row: (row.place, row.producer_id))
+    return sorted(notebook.open, key=lambda row: (row.place, row.producer_id))

@@ -43,65 +43,65 @@ UNKNOWN_PRODUCER: Final = 4_000_000
 """A producer id that no coordinator has ever given away."""
 
 
-def levels(book: Notebook) -> None:
+def levels(notebook: Notebook) -> None:
     """Transactions at each level of ``transaction.version``, and one left open at each level."""
-    raw = book.raw
+    raw = notebook.raw
     raw.create_topic("levels", partitions=[BOTH] * 3)
     for transaction_version in (0, 1, 2):
         if transaction_version > 0:
             raw.set_transaction_version(transaction_version, is_upgrade=True)
-            book.level = transaction_version
+            notebook.level = transaction_version
         partition = Place("levels", transaction_version)
-        producer = Actor(book, f"level-{transaction_version}")
+        producer = Actor(notebook, f"level-{transaction_version}")
         producer.send(partition, "first", "second")
         producer.finish()
         producer.send(partition, "never")
         producer.finish(committed=False)
-        staying = Actor(book, f"level-{transaction_version}-open")
-        staying.send(partition, "staying")
-        staying.leave_open("open", f"left open at transaction.version {transaction_version}")
+        staying_actor = Actor(notebook, f"level-{transaction_version}-open")
+        staying_actor.send(partition, "staying")
+        staying_actor.leave_open("open", f"left open at transaction.version {transaction_version}")
         producer.send(partition, "behind what is open")
         producer.finish()
 
 
-def down_and_up(book: Notebook) -> None:
+def down_and_up(notebook: Notebook) -> None:
     """The level goes down to 1 and up to 2 again, with a transaction at each."""
-    raw = book.raw
+    raw = notebook.raw
     raw.create_topic("down-and-up", partitions=[BOTH])
     partition = Place("down-and-up", 0)
-    new_actor = Actor(book, "down-and-up-new", new=True)
+    new_actor = Actor(notebook, "down-and-up-new", is_new=True)
     new_actor.send(partition, "in transactions v2")
     new_actor.finish()
     raw.set_transaction_version(1, is_upgrade=False)
-    book.level = 1
-    old_actor = Actor(book, "down-and-up-old")
+    notebook.level = 1
+    old_actor = Actor(notebook, "down-and-up-old")
     old_actor.send(partition, "in the old flow")
     old_actor.finish(committed=False)
     raw.set_transaction_version(2, is_upgrade=True)
-    book.level = 2
+    notebook.level = 2
     new_actor.send(partition, "and again in v2")
     new_actor.finish(committed=False)
 
 
-def orders(book: Notebook) -> Actor:
+def orders(notebook: Notebook) -> Actor:
     """Producers of both protocols and without transactions, side by side in all codecs, over many
     segments. One transaction stays open from the first segment to the last; its actor is returned.
     """
-    book.raw.create_topic("orders", partitions=[BOTH] * 3, configs=SMALL)
+    notebook.raw.create_topic("orders", partitions=[BOTH] * 3, configs=SMALL)
     first_partition, second_partition, third_partition = (
         Place("orders", index) for index in range(3)
     )
-    long_actor = Actor(book, "orders-long")
+    long_actor = Actor(notebook, "orders-long")
     long_actor.send(first_partition, "long 0")
-    old_actor = Actor(book, "orders-old")
-    new_actor = Actor(book, "orders-new", new=True)
+    old_actor = Actor(notebook, "orders-old")
+    new_actor = Actor(notebook, "orders-new", is_new=True)
     for turn in range(12):
         codec = tuple(CODECS)[turn % len(CODECS)]
         values = [f"{codec} {turn} {'x' * 60} {index}" for index in range(4)]
         old_actor.send(first_partition, *values, codec=codec)
         new_actor.send(first_partition, *values[:2], codec=codec, key=f"key-{turn % 4}")
         old_actor.send(second_partition, *values, codec=codec)
-        book.append(third_partition, book.stamp_records(*values), codec=codec)
+        notebook.append(third_partition, notebook.stamp_records(*values), codec=codec)
         old_actor.finish(committed=turn % 3 != 0)
         new_actor.send(third_partition, values[0])
         if turn % 4 == 1:
@@ -111,55 +111,59 @@ def orders(book: Notebook) -> Actor:
     return long_actor
 
 
-def codecs(book: Notebook) -> None:
+def codecs(notebook: Notebook) -> None:
     """A partition per codec, on one broker only: a committed, an aborted and an open
     transaction.
     """
-    book.raw.create_topic("codecs", partitions=[(1,), (2,)] * 2 + [(1,)])
+    notebook.raw.create_topic("codecs", partitions=[(1,), (2,)] * 2 + [(1,)])
     for codec_index, codec in enumerate(CODECS):
         partition = Place("codecs", codec_index)
-        producer = Actor(book, f"codec-{codec}", new=codec_index % 2 == 0)
+        producer = Actor(notebook, f"codec-{codec}", is_new=codec_index % 2 == 0)
         for committed in (True, False):
             for batch in range(3):
                 producer.send(
                     partition, *(f"{batch} {'ab' * 40} {n}" for n in range(8)), codec=codec
                 )
             producer.finish(committed=committed)
-        staying = Actor(book, f"codec-{codec}-open")
-        staying.send(partition, *("open" * 20 for _ in range(5)), codec=codec)
-        staying.leave_open("open", f"left open, records in {codec}")
+        staying_actor = Actor(notebook, f"codec-{codec}-open")
+        staying_actor.send(partition, *("open" * 20 for _ in range(5)), codec=codec)
+        staying_actor.leave_open("open", f"left open, records in {codec}")
 
 
-def plain(book: Notebook) -> None:
-    raw = book.raw
+def plain(notebook: Notebook) -> None:
+    raw = notebook.raw
     raw.create_topic("plain", partitions=[(1,)] * 2)
     raw.create_topic(
         "stamped", partitions=[(2,)], configs={"message.timestamp.type": "LogAppendTime"}
     )
     partition = Place("plain", 0)
-    stamp = book.next_stamp()
+    timestamp_ms = notebook.next_stamp()
     odd_records = (
-        SentRecord(timestamp_ms=stamp, key=None, value=None),
-        SentRecord(timestamp_ms=stamp + 5, key=b"", value=b""),
-        SentRecord(timestamp_ms=stamp - 3, key=b"\xff\x00", value=bytes(range(256))),
-        SentRecord(timestamp_ms=stamp, value=b"h", headers=(("a", b"1"), ("a", None), ("", b""))),
-        SentRecord(timestamp_ms=stamp, key="ключ".encode(), value="значение".encode()),
+        SentRecord(timestamp_ms=timestamp_ms, key=None, value=None),
+        SentRecord(timestamp_ms=timestamp_ms + 5, key=b"", value=b""),
+        SentRecord(timestamp_ms=timestamp_ms - 3, key=b"\xff\x00", value=bytes(range(256))),
+        SentRecord(
+            timestamp_ms=timestamp_ms, value=b"h", headers=(("a", b"1"), ("a", None), ("", b""))
+        ),
+        SentRecord(timestamp_ms=timestamp_ms, key="ключ".encode(), value="значение".encode()),
     )
     for codec in CODECS:
-        book.append(partition, odd_records, codec=codec)
-    book.append(
-        partition, (SentRecord(timestamp_ms=stamp, value=b"0123456789" * 20_000),), codec="zstd"
+        notebook.append(partition, odd_records, codec=codec)
+    notebook.append(
+        partition,
+        (SentRecord(timestamp_ms=timestamp_ms, value=b"0123456789" * 20_000),),
+        codec="zstd",
     )
-    book.append(Place("stamped", 0), book.stamp_records("a", "b"), codec="lz4")
-    _idempotent(book, Place("plain", 1))
+    notebook.append(Place("stamped", 0), notebook.stamp_records("a", "b"), codec="lz4")
+    _idempotent(notebook, Place("plain", 1))
 
 
-def _idempotent(book: Notebook, partition: Place) -> None:
+def _idempotent(notebook: Notebook, partition: Place) -> None:
     """Sequences that wrap around, a bumped epoch, a duplicate that is not appended."""
-    producer_id, epoch = identity(book.raw)
-    records = book.stamp_records("a", "b", "c", "d")
+    producer_id, epoch = identity(notebook.raw)
+    records = notebook.stamp_records("a", "b", "c", "d")
     for sequence in (2**31 - 2, 2):
-        batch = book.append(
+        batch = notebook.append(
             partition,
             records,
             base_sequence=sequence,
@@ -172,10 +176,10 @@ def _idempotent(book: Notebook, partition: Place) -> None:
         producer_id=producer_id,
         producer_epoch=epoch,
     )
-    book.raw.produce_until_accepted(partition, repeated_batch, version=11)
-    book.append(
+    notebook.raw.produce_until_accepted(partition, repeated_batch, version=11)
+    notebook.append(
         partition,
-        book.stamp_records("e"),
+        notebook.stamp_records("e"),
         base_sequence=0,
         producer_id=producer_id,
         producer_epoch=epoch + 1,
@@ -196,15 +200,15 @@ def identity(raw: RawBrokers) -> tuple[int, int]:
     return int(answer.producer_id), int(answer.producer_epoch)
 
 
-def forgotten(book: Notebook) -> tuple[str, ...]:
+def forgotten(notebook: Notebook) -> tuple[str, ...]:
     """Transactional ids that expire, so that their last record is a tombstone; for brokers with
     ``FORGETFUL``.
     """
-    raw = book.raw
+    raw = notebook.raw
     raw.create_topic("forgotten", partitions=[BOTH])
     transactional_ids = tuple(f"forgotten-{number}" for number in range(2))
     for transactional_id in transactional_ids:
-        producer = Actor(book, transactional_id)
+        producer = Actor(notebook, transactional_id)
         producer.send(Place("forgotten", 0), "by somebody who is forgotten")
         producer.finish(committed=transactional_id == transactional_ids[0])
     wait_for(
@@ -215,28 +219,30 @@ def forgotten(book: Notebook) -> tuple[str, ...]:
     return transactional_ids
 
 
-def expired(book: Notebook) -> tuple[tuple[Place, int], ...]:
+def expired(notebook: Notebook) -> tuple[tuple[Place, int], ...]:
     """A producer that its partition forgets at once, as its records are two days old, and a
     producer that is kept because its transaction is open.
     """
-    raw = book.raw
+    raw = notebook.raw
     raw.create_topic("expired", partitions=[BOTH])
     partition = Place("expired", 0)
     producer_id, epoch = identity(raw)
-    old_stamp_ms = book.stamp_ms - 2 * DAY_MS
-    book.append(
+    old_stamp_ms = notebook.stamp_ms - 2 * DAY_MS
+    notebook.append(
         partition,
         (SentRecord(timestamp_ms=old_stamp_ms, value=b"old"),),
         producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=0,
     )
-    staying = Actor(book, "expired-open")
-    staying.send_told(partition, (SentRecord(timestamp_ms=old_stamp_ms, value=b"old, but open"),))
-    staying.leave_open("open", "its records are older than a producer is remembered")
+    staying_actor = Actor(notebook, "expired-open")
+    staying_actor.send_told(
+        partition, (SentRecord(timestamp_ms=old_stamp_ms, value=b"old, but open"),)
+    )
+    staying_actor.leave_open("open", "its records are older than a producer is remembered")
     wait_for(
         lambda: [row.producer_id for row in active_producers(raw, partition)],
-        lambda ids: ids == [staying.producer_id],
+        lambda ids: ids == [staying_actor.producer_id],
         "a producer to be forgotten",
     )
     return ((partition, producer_id),)
@@ -249,12 +255,12 @@ def active_producers(raw: RawBrokers, partition: Place) -> Any:
     return answer.topics[0].partitions[0].active_producers
 
 
-def trimmed(book: Notebook) -> None:
+def trimmed(notebook: Notebook) -> None:
     """A log whose first records are deleted, up to the middle of a segment."""
-    raw = book.raw
+    raw = notebook.raw
     raw.create_topic("trimmed", partitions=[BOTH], configs=TINY)
     partition = Place("trimmed", 0)
-    producer = Actor(book, "trimmed")
+    producer = Actor(notebook, "trimmed")
     for turn in range(6):
         producer.send(partition, *(f"{turn} {'y' * 50} {index}" for index in range(3)))
         producer.finish(committed=turn % 2 == 0)
@@ -269,22 +275,22 @@ def trimmed(book: Notebook) -> None:
     wait_for(lambda: raw.offset(partition, -2), lambda start: start == 10, "records to be deleted")
 
 
-def compacted(book: Notebook) -> None:
+def compacted(notebook: Notebook) -> None:
     """Logs that the cleaner has cleaned, with transactions, tombstones and gaps.
 
     In one log, tombstones and markers are removed as well; in a partition with an open transaction
     the cleaner stops before that.
     """
-    raw = book.raw
+    raw = notebook.raw
     raw.create_topic("compacted", partitions=[BOTH] * 2, configs=CLEANED)
     raw.create_topic("swept", partitions=[BOTH], configs={**CLEANED, "delete.retention.ms": "0"})
     for partition in (Place("compacted", 0), Place("compacted", 1), Place("swept", 0)):
         transactional_id = f"{partition.topic}-{partition.partition}"
         if partition.partition == 1:
-            staying = Actor(book, f"{transactional_id}-open")
-            staying.send(partition, "open", key="a")
-            staying.leave_open("open", "the cleaner may not pass it")
-        producer = Actor(book, transactional_id, new=partition.topic == "swept")
+            staying_actor = Actor(notebook, f"{transactional_id}-open")
+            staying_actor.send(partition, "open", key="a")
+            staying_actor.leave_open("open", "the cleaner may not pass it")
+        producer = Actor(notebook, transactional_id, is_new=partition.topic == "swept")
         for turn in range(8):
             codec = tuple(CODECS)[turn % len(CODECS)]
             value = None if turn == 5 else f"{turn} {'z' * 40}"
@@ -292,7 +298,9 @@ def compacted(book: Notebook) -> None:
                 producer.send(partition, value, codec=codec, key=key)
             producer.finish(committed=turn % 4 != 3)
         for turn in range(6):  # what is active is never cleaned
-            book.append(partition, book.stamp_records(f"last {'z' * 80}", key=f"last-{turn}"))
+            notebook.append(
+                partition, notebook.stamp_records(f"last {'z' * 80}", key=f"last-{turn}")
+            )
     for partition in (Place("compacted", 0), Place("swept", 0)):
         wait_for(
             partial(records_left, raw, partition),
@@ -319,29 +327,30 @@ def records_left(raw: RawBrokers, partition: Place) -> int:
             ],
         )
         headers = [
-            head for _, head in iter_batches(answer.responses[0].partitions[0].records or b"")
+            batch_header
+            for _, batch_header in iter_batches(answer.responses[0].partitions[0].records or b"")
         ]
         if not headers:
             return count
-        count += sum(head.records_count for head in headers)
+        count += sum(batch_header.records_count for batch_header in headers)
         offset = headers[-1].last_offset + 1
 
 
-def fenced(book: Notebook) -> None:
+def fenced(notebook: Notebook) -> None:
     """Transactions that were not ended by their producers: they were fenced, timed out or
     bumped.
     """
-    raw = book.raw
+    raw = notebook.raw
     raw.create_topic("fenced", partitions=[BOTH])
     partition = Place("fenced", 0)
-    actor = Actor(book, "fenced")
+    actor = Actor(notebook, "fenced")
     sent_batch = actor.send(partition, "by the one who is fenced")
     epoch = actor.producer_epoch
-    second_actor = Actor(book, "fenced")  # its InitProducerId ends what the first one had begun
+    second_actor = Actor(notebook, "fenced")  # its InitProducerId ends what the first one had begun
     second_actor.touched[partition] = [sent_batch]
     second_actor.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
     late_batch = batch_of(
-        book.stamp_records("too late"),
+        notebook.stamp_records("too late"),
         producer_id=actor.producer_id,
         producer_epoch=epoch,
         base_sequence=1,
@@ -351,43 +360,43 @@ def fenced(book: Notebook) -> None:
     assert error == ErrorCode.invalid_producer_epoch, error.name
     second_actor.send(partition, "by the one who came after")
     second_actor.finish()
-    slow_actor = Actor(book, "timed-out", timeout_ms=100)
+    slow_actor = Actor(notebook, "timed-out", timeout_ms=100)
     slow_actor.send(partition, "too slow")
     epoch = slow_actor.producer_epoch
     slow_actor.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
-    bumped = Actor(book, "bumped")
-    bumped.send(partition, "before the bump")
-    bumped.finish()
-    bumped.init(as_myself=True)
-    bumped.send(partition, "after the bump")
-    bumped.finish(committed=False)
+    bumped_actor = Actor(notebook, "bumped")
+    bumped_actor.send(partition, "before the bump")
+    bumped_actor.finish()
+    bumped_actor.init(as_myself=True)
+    bumped_actor.send(partition, "after the bump")
+    bumped_actor.finish(committed=False)
 
 
-def ghosts(book: Notebook) -> None:
+def ghosts(notebook: Notebook) -> None:
     """Hanging transactions, each made in another way, with healthy ones between them."""
-    raw = book.raw
+    raw = notebook.raw
     replica_lists = [BOTH, BOTH, (2, 1), BOTH, (2, 1), BOTH, BOTH, BOTH]
     raw.create_topic("ghosts", partitions=replica_lists, configs=TINY)
     ghost_partitions = [Place("ghosts", index) for index in range(8)]
     raw.configure(4, "", {VERIFICATION: "false"})
-    never_actor = Actor(book, "ghost-never-added")
+    never_actor = Actor(notebook, "ghost-never-added")
     _send_unasked(never_actor, ghost_partitions[0], "nobody was told")
     never_actor.leave_open("hanging", "Produce without AddPartitionsToTxn")
-    late_actor = Actor(book, "ghost-late")
+    late_actor = Actor(notebook, "ghost-late")
     late_actor.send(ghost_partitions[1], "in time")
     late_actor.finish(committed=False)
     _send_unasked(late_actor, ghost_partitions[1], "too late")
     late_actor.leave_open("hanging", "Produce after the abort")
-    busy_actor = Actor(book, "ghost-busy")
+    busy_actor = Actor(notebook, "ghost-busy")
     busy_actor.send(ghost_partitions[3], "a partition that was added")
     busy_actor.leave_open("open", "Ongoing, with this partition")
     busy_actor.touched.clear()
     _send_unasked(busy_actor, ghost_partitions[2], "one that was not")
     busy_actor.leave_open("hanging", "Ongoing, but without this partition")
-    _stranger(book, ghost_partitions[4])
-    _spread(book, ghost_partitions[5])
-    _fenced_ghost(book, ghost_partitions[6])
-    _repair_hanging(book, ghost_partitions[7])
+    _stranger(notebook, ghost_partitions[4])
+    _spread(notebook, ghost_partitions[5])
+    _fenced_ghost(notebook, ghost_partitions[6])
+    _repair_hanging(notebook, ghost_partitions[7])
     raw.configure(4, "", {VERIFICATION: None})
 
 
@@ -395,18 +404,18 @@ def _send_unasked(actor: Actor, partition: Place, *values: str, codec: str = "no
     actor.send_told(partition, actor.book.stamp_records(*values), codec=codec, skips_adding=True)
 
 
-def _stranger(book: Notebook, partition: Place) -> None:
+def _stranger(notebook: Notebook, partition: Place) -> None:
     """A hanging transaction of a producer id that no coordinator knows."""
-    sent_batch = book.append(
+    sent_batch = notebook.append(
         partition,
-        book.stamp_records("who is this?"),
+        notebook.stamp_records("who is this?"),
         transactional_id="ghost-stranger",
         producer_id=UNKNOWN_PRODUCER,
         producer_epoch=7,
         base_sequence=0,
         is_transactional=True,
     )
-    book.open.append(
+    notebook.open.append(
         OpenTransaction(
             place=partition,
             producer_id=UNKNOWN_PRODUCER,
@@ -419,42 +428,47 @@ def _stranger(book: Notebook, partition: Place) -> None:
     )
 
 
-def _spread(book: Notebook, partition: Place) -> None:
+def _spread(notebook: Notebook, partition: Place) -> None:
     """A hanging transaction over many segments, in every codec, with other transactions in
     between.
     """
-    ghost = Actor(book, "ghost-spread")
-    other_actor = Actor(book, "ghost-spread-other", new=True)
+    ghost_actor = Actor(notebook, "ghost-spread")
+    other_actor = Actor(notebook, "ghost-spread-other", is_new=True)
     for turn in range(8):
         codec = tuple(CODECS)[turn % len(CODECS)]
         _send_unasked(
-            ghost, partition, *(f"{turn} {'g' * 40} {index}" for index in range(3)), codec=codec
+            ghost_actor,
+            partition,
+            *(f"{turn} {'g' * 40} {index}" for index in range(3)),
+            codec=codec,
         )
         other_actor.send(partition, *(f"{turn} {'o' * 70} {index}" for index in range(2)))
         other_actor.finish(committed=turn % 2 == 0)
-    ghost.leave_open("hanging", "Produce without AddPartitionsToTxn, over many segments")
+    ghost_actor.leave_open("hanging", "Produce without AddPartitionsToTxn, over many segments")
 
 
-def _fenced_ghost(book: Notebook, partition: Place) -> None:
+def _fenced_ghost(notebook: Notebook, partition: Place) -> None:
     """A hanging transaction whose transactional id has a later epoch by now, and commits
     elsewhere.
     """
-    ghost = Actor(book, "ghost-fenced")
-    _send_unasked(ghost, partition, "left behind")
-    ghost.leave_open("hanging", "its transactional id has a later epoch by now")
-    next_actor = Actor(book, "ghost-fenced")
+    ghost_actor = Actor(notebook, "ghost-fenced")
+    _send_unasked(ghost_actor, partition, "left behind")
+    ghost_actor.leave_open("hanging", "its transactional id has a later epoch by now")
+    next_actor = Actor(notebook, "ghost-fenced")
     next_actor.send(Place("levels", 0), "elsewhere")
     next_actor.finish()
 
 
-def _repair_hanging(book: Notebook, partition: Place) -> None:
+def _repair_hanging(notebook: Notebook, partition: Place) -> None:
     """A transaction that hung until an operator aborted it, with a marker that no coordinator
     sent.
     """
-    ghost = Actor(book, "ghost-repaired")
-    _send_unasked(ghost, partition, "was hanging")
-    write_marker(book.raw, ghost, partition, epoch=ghost.producer_epoch, committed=False)
-    ghost.note_finished(committed=False, epoch=ghost.producer_epoch)
+    ghost_actor = Actor(notebook, "ghost-repaired")
+    _send_unasked(ghost_actor, partition, "was hanging")
+    write_marker(
+        notebook.raw, ghost_actor, partition, epoch=ghost_actor.producer_epoch, committed=False
+    )
+    ghost_actor.note_finished(committed=False, epoch=ghost_actor.producer_epoch)
 
 
 def write_marker(
@@ -473,14 +487,14 @@ def write_marker(
     assert error == ErrorCode.none, error.name
 
 
-def undecided(book: Notebook) -> None:
+def undecided(notebook: Notebook) -> None:
     """A transaction that stays in PrepareCommit: the coordinator's marker has an older epoch than
     the partition.
     """
-    raw = book.raw
+    raw = notebook.raw
     raw.create_topic("undecided", partitions=[BOTH] * 2)
     first_partition, second_partition = Place("undecided", 0), Place("undecided", 1)
-    producer = Actor(book, "undecided")
+    producer = Actor(notebook, "undecided")
     batch_by_partition = {
         partition: producer.send(partition, "sent before")
         for partition in (first_partition, second_partition)
@@ -498,14 +512,14 @@ def undecided(book: Notebook) -> None:
         (second_partition, True, epoch),
     ):
         offset = batch_by_partition[partition].base_offset
-        book.finished.append(
+        notebook.finished.append(
             FinishedTransaction(
                 transactional_id="undecided",
                 producer_id=producer.producer_id,
                 producer_epoch=epoch,
                 marker_epoch=marker_epoch,
                 committed=committed,
-                level=book.level,
+                level=notebook.level,
                 spans=(
                     Span(place=partition, first_offset=offset, last_offset=offset, marker_offset=1),
                 ),
@@ -520,22 +534,24 @@ def undecided(book: Notebook) -> None:
     raw.configure(4, "", {VERIFICATION: None})
 
 
-def positions(book: Notebook) -> CommittedOffset:
+def positions(notebook: Notebook) -> CommittedOffset:
     """Offsets of groups that were sent in transactions: committed, aborted, and pending; returns
     the pending one.
     """
-    raw = book.raw
-    producer = Actor(book, "positions")
+    raw = notebook.raw
+    producer = Actor(notebook, "positions")
     for offset, end in ((5, True), (99, False)):
         commit_offset(raw, producer, "txn-group", Place("orders", 0), offset)
         producer.end(committed=end)
         raw.until_state("positions", "CompleteCommit", "CompleteAbort")
-    staying = Actor(book, "positions-open")
-    pending = CommittedOffset(
+    staying_actor = Actor(notebook, "positions-open")
+    pending_offset = CommittedOffset(
         group="txn-group", place=Place("orders", 1), offset=7, metadata="at 7"
     )
-    commit_offset(raw, staying, pending.group, pending.place, pending.offset)
-    return pending
+    commit_offset(
+        raw, staying_actor, pending_offset.group, pending_offset.place, pending_offset.offset
+    )
+    return pending_offset
 
 
 def commit_offset(raw: RawBrokers, actor: Actor, group: str, partition: Place, offset: int) -> None:

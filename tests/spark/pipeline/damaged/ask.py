@@ -59,16 +59,16 @@ def answers() -> dict[str, Answer]:
 def keep(answers_by_name: dict[str, Answer]) -> None:
     """Write the answers, one per line."""
     lines = [
-        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(variant).decode()}"
-        for name, variant in sorted(answers_by_name.items())
+        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(varied_answer).decode()}"
+        for name, varied_answer in sorted(answers_by_name.items())
     ]
     ANSWERS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def ask_broker(variant: Variant, path: Path, tools: Tools) -> Answer:
     """Start a broker on a variant and run find-hanging."""
-    with tempfile.TemporaryDirectory(prefix="txnsim-asked-") as scratch:
-        home = Path(scratch)
+    with tempfile.TemporaryDirectory(prefix="txnsim-asked-") as scratch_path:
+        home = Path(scratch_path)
         data = make_variant(variant, path, home / "data")
         port, controller = free_ports(2)
         config = _configure(path / "server.properties", home, data, port, controller)
@@ -161,8 +161,8 @@ def main(arguments: Sequence[str]) -> None:
         or (not named_variants and variant.name not in answers_by_name)
     ]
     todo = todo[:most_answers]
-    with tempfile.TemporaryDirectory(prefix="txnsim-kept-") as scratch:
-        unpacked_dir = unpack_stages(Path(scratch))
+    with tempfile.TemporaryDirectory(prefix="txnsim-kept-") as scratch_path:
+        unpacked_dir = unpack_stages(Path(scratch_path))
         for record_number, variant in enumerate(todo, 1):
             # A JVM of its own for each address: clients of one that is gone would go on.
             with Tools("") as tools:
@@ -172,9 +172,9 @@ def main(arguments: Sequence[str]) -> None:
             if answer.said == NO_ANSWER:
                 del answers_by_name[variant.name]
                 keep(answers_by_name)
-            verdict = f"{len(answer.hanging)} hang" if answer.starts else "does not start"
+            verdict_text = f"{len(answer.hanging)} hang" if answer.starts else "does not start"
             sys.stdout.write(
-                f"{record_number}/{len(todo)} {variant.name}: {verdict} {answer.said[:150]}\n"
+                f"{record_number}/{len(todo)} {variant.name}: {verdict_text} {answer.said[:150]}\n"
             )
             sys.stdout.flush()
     names = {variant.name for variant in variants()}

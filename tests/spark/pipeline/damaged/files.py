@@ -142,10 +142,10 @@ def drop_lines(path: Path, is_wanted: Callable[[str], bool]) -> None:
 def set_offset(path: Path, partition_name: str, offset: int) -> None:
     """Change one partition's offset in a checkpoint; adds the entry if it is missing."""
     topic, _, partition = partition_name.rpartition("-")
-    head = f"{topic} {partition} "
-    drop_lines(path, lambda line: line.startswith(head))
+    head_text = f"{topic} {partition} "
+    drop_lines(path, lambda line: line.startswith(head_text))
     version, _, *entries = path.read_text().splitlines()
-    entries.append(f"{head}{offset}")
+    entries.append(f"{head_text}{offset}")
     path.write_text("\n".join([version, str(len(entries)), *entries]) + "\n")
 
 

@@ -57,25 +57,25 @@ class Story:
 
     def build_first_stage(self) -> None:
         """Make five hanging and two live transactions, and one partition without an open one."""
-        raw, book = self.book.raw, self.book
+        raw, notebook = self.book.raw, self.book
         self.plain("orders-0", 3)
         self.commits("orders-0", 2)
-        late_producer = Actor(book, "late", timeout_ms=LONG_MS)
+        late_producer = Actor(notebook, "late", timeout_ms=LONG_MS)
         late_producer.send(parse_place("orders-0"), "in time")
         late_producer.finish(committed=False)
-        alive_producer = Actor(book, "alive", timeout_ms=LONG_MS)
+        alive_producer = Actor(notebook, "alive", timeout_ms=LONG_MS)
         alive_producer.send(parse_place("orders-1"), "alive")
-        report = Actor(book, "report", timeout_ms=LONG_MS)
+        report_actor = Actor(notebook, "report", timeout_ms=LONG_MS)
         self.commits("payments-2", 1)
-        report.send(parse_place("payments-2"), "alive, too")
+        report_actor.send(parse_place("payments-2"), "alive, too")
         raw.configure(4, "", {VERIFICATION: "false"})
         self.write_unasked(late_producer, "orders-0")
-        self.write_unasked(Actor(book, "never", timeout_ms=LONG_MS), "orders-2")
+        self.write_unasked(Actor(notebook, "never", timeout_ms=LONG_MS), "orders-2")
         self.stranger("payments-0")
-        self.write_unasked(report, "payments-1")
-        spread = Actor(book, "spread", timeout_ms=LONG_MS)
+        self.write_unasked(report_actor, "payments-1")
+        spread_actor = Actor(notebook, "spread", timeout_ms=LONG_MS)
         for turn in range(5):
-            self.write_unasked(spread, "stock-0")
+            self.write_unasked(spread_actor, "stock-0")
             self.commits("stock-0", 1 + turn % 2)
         raw.configure(4, "", {VERIFICATION: None})
         for name in ("orders-0", "orders-1", "payments-0"):
@@ -149,22 +149,22 @@ def make(directory: Path) -> None:
             hanging_by_stage["killed"] = asked.find_hanging(tools, [1])
         kafka.kill(1)
         copy_tree(kafka.homes[0] / "data", directory / "killed")
-        properties = (kafka.homes[0] / "server.properties").read_text()
-        (directory / "server.properties").write_text(properties)
+        properties_text = (kafka.homes[0] / "server.properties").read_text()
+        (directory / "server.properties").write_text(properties_text)
     finally:
         kafka.stop()
-    counts = {stage: len(rows) for stage, rows in hanging_by_stage.items()}
+    counts = {stage_name: len(rows) for stage_name, rows in hanging_by_stage.items()}
     assert counts == dict.fromkeys(STAGES, 5), hanging_by_stage
     sys.stdout.write(json.dumps(counts) + "\n")
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="txnsim-damaged-") as scratch:
-        directory = Path(scratch)
+    with tempfile.TemporaryDirectory(prefix="txnsim-damaged-") as scratch_path:
+        directory = Path(scratch_path)
         make(directory)
         subprocess.run(
             [
-                *("tar", "-C", scratch, "--sort=name", "--owner=0", "--group=0"),
+                *("tar", "-C", scratch_path, "--sort=name", "--owner=0", "--group=0"),
                 *("--numeric-owner", "-cJf", str(ARCHIVE), *STAGES, "server.properties"),
             ],
             check=True,

@@ -46,19 +46,19 @@ class Variant(NamedTuple):
 
 def variants() -> list[Variant]:
     variants = [
-        Variant(f"{stage}/{recipe_name}", stage, do)
+        Variant(f"{stage_name}/{recipe_name}", stage_name, do)
         for recipe_name, do in RECIPES.items()
-        for stage in STAGES
-        if ONLY.get(recipe_name, stage) == stage
+        for stage_name in STAGES
+        if ONLY.get(recipe_name, stage_name) == stage_name
     ]
     return sorted(variants)
 
 
-def make_variant(variant: Variant, path: Path, target: Path) -> Path:
+def make_variant(variant: Variant, path: Path, target_path: Path) -> Path:
     """Copy the stage of a variant and damage the copy; ``path`` is never changed."""
-    shutil.copytree(path / variant.stage, target)
-    variant.do(target)
-    return target
+    shutil.copytree(path / variant.stage, target_path)
+    variant.do(target_path)
+    return target_path
 
 
 def _do_all(*steps: Do) -> Do:
@@ -77,8 +77,8 @@ def _state_of(log_dir: Path, number: int) -> Path:
     return paths[number]
 
 
-def _segment(folder: str, number: int) -> Callable[[Path], Path]:
-    return lambda log_dir: logs(log_dir / folder)[number]
+def _segment(folder_path: str, number: int) -> Callable[[Path], Path]:
+    return lambda log_dir: logs(log_dir / folder_path)[number]
 
 
 def _state_segment(number: int) -> Callable[[Path], Path]:
@@ -93,8 +93,8 @@ def _on(path: Callable[[Path], Path], step: Callable[..., object], *values: obje
     return lambda log_dir: step(path(log_dir), *values)
 
 
-def _in(folder: str, step: Callable[..., object], *values: object, **keywords: object) -> Do:
-    return lambda log_dir: step(log_dir / folder, *values, **keywords)
+def _in(folder_path: str, step: Callable[..., object], *values: object, **keywords: object) -> Do:
+    return lambda log_dir: step(log_dir / folder_path, *values, **keywords)
 
 
 def _halve_file(path: Path) -> None:
@@ -107,23 +107,23 @@ def _drop_batches(folder: Path, count: int) -> None:
         (path, position) for path in logs(folder) for position, _ in iter_batches(path.read_bytes())
     ]
     path, position = rows[-count]
-    for later_log in logs(folder):
-        if later_log > path:
-            files.remove_segment(later_log)
+    for later_log_file in logs(folder):
+        if later_log_file > path:
+            files.remove_segment(later_log_file)
     files.cut(path, position)
 
 
 def _last_marker_gone(folder: Path) -> None:
     """Remove the last marker and everything after it."""
     path, position, _ = files.find_batch(folder, is_marker, -1)
-    for later_log in logs(folder):
-        if later_log > path:
-            files.remove_segment(later_log)
+    for later_log_file in logs(folder):
+        if later_log_file > path:
+            files.remove_segment(later_log_file)
     files.cut(path, position)
 
 
-def _snapshot(folder: str, snapshot_number: int = -1) -> Callable[[Path], Path]:
-    return lambda log_dir: snapshots(log_dir / folder)[snapshot_number]
+def _snapshot(folder_path: str, snapshot_number: int = -1) -> Callable[[Path], Path]:
+    return lambda log_dir: snapshots(log_dir / folder_path)[snapshot_number]
 
 
 def _foreign_snapshot(log_dir: Path) -> None:
@@ -167,10 +167,10 @@ def _control_version(folder: Path, number: int) -> None:
 
 def _swap_segments(folder: Path) -> None:
     """Swap the contents of two segments."""
-    path, other_log = logs(folder)[1:3]
+    path, other_log_file = logs(folder)[1:3]
     file_bytes = path.read_bytes()
-    path.write_bytes(other_log.read_bytes())
-    other_log.write_bytes(file_bytes)
+    path.write_bytes(other_log_file.read_bytes())
+    other_log_file.write_bytes(file_bytes)
 
 
 def _twice(folder: Path) -> None:
