@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class _EndOfPart:
 
 def read_ahead(
     readers: Sequence[Callable[[], Iterator[T]]], thread_count: int | None = None
-) -> Iterator[tuple[int, T]]:
+) -> Generator[tuple[int, T]]:
     """Yield (number of the reader, item), all items of a reader before those of the next one. What
     is compiled or reads a file lets other threads run, so cores are used as far as readers are.
 

@@ -110,9 +110,9 @@ class Crowd:
         except ClientError as error:
             self.answer_counts[type(error).__name__] += 1
             return epoch
-        error = ErrorCode(answer.error_code)
-        self.answer_counts[error.name] += 1
-        if error != ErrorCode.none:
+        error_code = ErrorCode(answer.error_code)
+        self.answer_counts[error_code.name] += 1
+        if error_code != ErrorCode.none:
             self._held.pop(member_id, None)
             return 0
         if answer.assignment is not None:
