@@ -198,11 +198,11 @@ def search(
         tempfile.TemporaryFile() as results_file,
         tempfile.TemporaryFile() as failures_file,
     ):
+        gc.collect()  # not in the child, which lacks the threads of what would be closed there
         root_process_id = os.fork()
         if root_process_id == 0:
             try:
                 os.setpgid(0, 0)
-                gc.collect()
                 gc.freeze()
                 gc.disable()
                 forking = _Forking(
