@@ -145,10 +145,9 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         uninitialized = uninitialized_topics(group, topic_names, image, awaits_state=awaits_state)
         if uninitialized:
             records.append(with_initializing(group, uninitialized, now_ms=now_ms))
+        # A member that joins names its topics.
         has_assignment = (
-            command.member_epoch == 0
-            or command.topic_names is not None
-            or reconciled_member.assigned != member.assigned
+            command.topic_names is not None or reconciled_member.assigned != member.assigned
         )
         intervals = self.intervals_of(group_id)
         return ShareHeartbeatOutcome(
