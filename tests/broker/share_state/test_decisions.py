@@ -284,6 +284,9 @@ def test_so_many_updates_make_a_snapshot() -> None:
         batches=(StateBatch(5, 6, 2, 1),),
     )
     assert isinstance(state_bench.write(leader=8), ShareUpdate)
+    (snapshot,) = state_bench.initialize(state_epoch=1).records
+    assert isinstance(snapshot, ShareSnapshot)
+    assert snapshot.snapshot_epoch == 2
 
 
 def test_without_updates_every_change_is_a_snapshot() -> None:
