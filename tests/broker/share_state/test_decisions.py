@@ -287,6 +287,10 @@ def test_so_many_updates_make_a_snapshot() -> None:
     (snapshot,) = state_bench.initialize(state_epoch=1).records
     assert isinstance(snapshot, ShareSnapshot)
     assert snapshot.snapshot_epoch == 2
+    state_bench = ShareStateBench(update_count=1)
+    state_bench.initialize()
+    assert isinstance(state_bench.write(), ShareUpdate)
+    assert isinstance(state_bench.write(), ShareSnapshot)
 
 
 def test_without_updates_every_change_is_a_snapshot() -> None:
