@@ -174,6 +174,7 @@ def test_new_records_begin_at_the_end_offset_while_nothing_is_in_flight(
         (acquired_range.first_offset, acquired_range.last_offset)
         for acquired_range in acquisition.ranges
     ] == [(first_offset, 5)]
+    assert records.start_offset == first_offset
 
 
 # Records in flight
