@@ -120,7 +120,7 @@ class ShareFetchPath:
         """Read and acquire records; wait up to ``max_wait_ms`` for ``min_bytes``, in slices if
         given a pace. Partitions without acquired records are not in the answer.
         """
-        if not command.partitions or not command.max_records or not command.max_bytes:
+        if not command.max_records or not command.max_bytes:
             return {}
         fetch = _ShareFetch(self, command)
         for shared_partition in rotate_partitions(tuple(command.partitions), command.session_epoch):

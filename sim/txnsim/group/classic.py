@@ -212,7 +212,7 @@ class ClassicProtocol:
         """Replace a static member that has restarted: it gets a new id, and requests with the old
         one are fenced (KIP-345).
         """
-        leader_before = group.leader or ""
+        leader_before = group.leader or NO_MEMBER
         old_member, new_member = group.replace_static(old_id, new_id)
         _fence_replaced(old_member, effects)
         effects.append(session_timer(group.group_id, new_id, new_member.session_timeout_ms))
@@ -261,7 +261,6 @@ class ClassicProtocol:
             group.set_protocols(member, stored_event.old_protocols)
             member.rebalance_timeout_ms = stored_event.old_rebalance_timeout_ms
             member.session_timeout_ms = stored_event.old_session_timeout_ms
-            group.await_join(member, None)
             _, old_member = group.replace_static(
                 stored_event.new_member_id, stored_event.old_member_id
             )

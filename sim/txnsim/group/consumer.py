@@ -170,7 +170,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             and group.static_member(command.instance_id) is not None
         ):
             return False
-        is_new_member = not command.member_id or command.member_id not in group.members
+        is_new_member = command.member_id not in group.members
         return len(group.members) >= self.settings.max_size and is_new_member
 
     # Where does it go

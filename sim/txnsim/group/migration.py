@@ -152,9 +152,10 @@ def downgrade(
     classic_group = ClassicGroup(group.group_id, state=ClassicGroupState.STABLE, now_ms=now_ms)
     classic_group.generation = group.epoch
     for member in group.members.values():
-        classic_metadata = member.classic
-        if member.member_id in leaving_ids or classic_metadata is None:
+        if member.member_id in leaving_ids:
             continue
+        classic_metadata = member.classic
+        assert classic_metadata is not None, "only classic members are left"
         classic_group.add(
             ClassicMember(
                 member_id=member.member_id,

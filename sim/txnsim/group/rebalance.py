@@ -169,7 +169,7 @@ def join_reply(group: ClassicGroup, member: ClassicMember, *, with_members: bool
         generation=group.generation,
         protocol_type=group.protocol_type,
         protocol=group.protocol,
-        leader=group.leader or "",
+        leader=group.leader or NO_MEMBER,
         member_id=member.member_id,
         members=members,
     )

@@ -85,7 +85,7 @@ class Acknowledgement:
         """The batches in flight that contain these offsets, apart from gaps between them."""
         first_offset, last_offset = acknowledgement.first_offset, acknowledgement.last_offset
         batches = self.records.batches_from_floor(first_offset, last_offset)
-        if not batches and first_offset < self.records.start_offset:
+        if first_offset < self.records.start_offset:
             batches = self.records.batches_from_floor(self.records.start_offset, last_offset)
             if not batches:
                 return NULL_POINTER_REJECTION

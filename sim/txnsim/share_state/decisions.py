@@ -94,8 +94,11 @@ class ShareStateDecisions(msgspec.Struct, frozen=True, kw_only=True):
         if refusal is not None:
             return refusal
         old_state = self.shard.states.get(key)
-        is_repeated = old_state is not None and old_state.state_epoch == state_epoch
-        if is_repeated and self.shard.rules.share_states_are_made_once:
+        if (
+            self.shard.rules.share_states_are_made_once
+            and old_state is not None
+            and old_state.state_epoch == state_epoch
+        ):
             return Decision(reply=ShareStateError(key=key))
         snapshot = ShareSnapshot(
             key=key,

@@ -317,8 +317,9 @@ def test_who_does_not_sync_is_removed() -> None:
 def test_a_timer_of_an_older_generation_does_nothing() -> None:
     driver = ClassicDriver()
     driver.stable(None)
-    assert driver.protocol.end_sync_phase(driver.group, generation=0, now_ms=NOW) == []
+    assert driver.protocol.end_sync_phase(driver.group, generation=1, now_ms=NOW) == []
     driver.group.pending_sync["x"] = None
+    assert driver.protocol.end_sync_phase(driver.group, generation=0, now_ms=NOW) == []
     driver.group.state = S.PREPARING_REBALANCE
     assert driver.protocol.end_sync_phase(driver.group, generation=1, now_ms=NOW) == []
 

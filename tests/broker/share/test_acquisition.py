@@ -155,22 +155,26 @@ def test_nothing_is_acquired_before_it_is_loaded() -> None:
     assert PartitionMember(partition).takes("0-9") == ""
 
 
-def test_new_records_begin_at_the_end_offset_while_nothing_is_in_flight() -> None:
+@pytest.mark.parametrize(("base_offset", "first_offset"), [(0, 3), (4, 4)])
+def test_new_records_begin_at_the_end_offset_while_nothing_is_in_flight(
+    base_offset: int, first_offset: int
+) -> None:
     records = InFlightBatches()
     records.end_offset = 3
     command = AcquireCommand(
         member_id="a",
         batch_size=9,
         max_records=9,
-        fetch_offset=0,
-        batches=(ReadBatch(base_offset=0, last_offset=5),),
+        fetch_offset=base_offset,
+        batches=(ReadBatch(base_offset=base_offset, last_offset=5),),
     )
     acquisition = acquire(records, command, SETTINGS, 0)
     assert isinstance(acquisition, AcquireResult)
     assert [
         (acquired_range.first_offset, acquired_range.last_offset)
         for acquired_range in acquisition.ranges
-    ] == [(3, 5)]
+    ] == [(first_offset, 5)]
+    assert records.start_offset == first_offset
 
 
 # Records in flight

@@ -293,6 +293,17 @@ def test_so_many_updates_make_a_snapshot() -> None:
         batches=(StateBatch(5, 6, 2, 1),),
     )
     assert isinstance(state_bench.write(leader=8), ShareUpdate)
+    (snapshot,) = state_bench.initialize(state_epoch=1).records
+    assert isinstance(snapshot, ShareSnapshot)
+    assert snapshot.snapshot_epoch == 2
+    shard, missing_key = state_bench.shard, ShareKey("g", "t", 9)
+    assert shard.cold_snapshots([KEY, missing_key], now_ms=NOW_MS + 4, age_ms=5) == []
+    (snapshot,) = shard.cold_snapshots([KEY, missing_key], now_ms=NOW_MS + 5, age_ms=5)
+    assert snapshot.snapshot_epoch == 3
+    state_bench = ShareStateBench(update_count=1)
+    state_bench.initialize()
+    assert isinstance(state_bench.write(), ShareUpdate)
+    assert isinstance(state_bench.write(), ShareSnapshot)
 
 
 def test_without_updates_every_change_is_a_snapshot() -> None:

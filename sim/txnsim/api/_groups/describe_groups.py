@@ -62,7 +62,7 @@ async def _describe(request: Request, group_id: str) -> Any:
         group_id=group_id,
         group_state=group.state_name,
         protocol_type=group.protocol_type_or_empty,
-        protocol_data=(group.protocol or "") if is_stable else "",
+        protocol_data=group.protocol if is_stable else "",
         members=tuple(described_members),
         authorized_operations=group_operations(request)
         if getattr(request.message, "include_authorized_operations", False)

@@ -8,6 +8,7 @@ its command, or in an answer and its message, are copied.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -32,45 +33,47 @@ def handler_of(
         needs_partitions: If True, one topic without partitions makes the answer empty; otherwise
             such a topic is skipped.
     """
+    return partial(_handle, command_class=command_class, needs_partitions=needs_partitions)
 
-    async def handle(request: Request) -> Reply:
-        message = request.message
-        is_complete = all(topic.partitions for topic in message.topics) or not needs_partitions
-        if not message.group_id or not is_complete:
-            return _answer(request, {})
-        requested_partitions = [
-            (
-                topic,
-                partition_row,
-                ShareKey(message.group_id, uuid_text(topic.topic_id), partition_row.partition),
-            )
-            for topic in message.topics
-            for partition_row in topic.partitions
-        ]
-        request.expect(len(requested_partitions))
-        commands = []
-        for _, partition_row, share_key in requested_partitions:
-            command_fields = _command_fields(command_class, partition_row)
-            if hasattr(partition_row, "state_batches"):
-                command_fields["batches"] = tuple(
-                    await request.map_each(state_batch, partition_row.state_batches)
-                )
-            commands.append(command_class(key=share_key, **command_fields))
-            await request.note_done(1)
-        share_answers = await request.broker.peer_requests.share_state(request.api_key, commands)
-        # Of what is named twice the last answer counts.
-        results_by_topic: dict[Any, dict[int, Any]] = {}
-        for (topic, partition_row, _), share_answer in zip(
-            requested_partitions, share_answers, strict=True
-        ):
-            results_by_topic.setdefault(topic.topic_id, {})[partition_row.partition] = (
-                _partition_result(request, share_answer)
-            )
-            request.expect(len(getattr(share_answer, "batches", ())))
-            await request.note_done(1)
-        return _answer(request, results_by_topic)
 
-    return handle
+async def _handle(
+    request: Request, *, command_class: Callable[..., ShareCommand], needs_partitions: bool
+) -> Reply:
+    message = request.message
+    is_complete = all(topic.partitions for topic in message.topics) or not needs_partitions
+    if not message.group_id or not is_complete:
+        return _answer(request, {})
+    requested_partitions = [
+        (
+            topic,
+            partition_row,
+            ShareKey(message.group_id, uuid_text(topic.topic_id), partition_row.partition),
+        )
+        for topic in message.topics
+        for partition_row in topic.partitions
+    ]
+    request.expect(len(requested_partitions))
+    commands = []
+    for _, partition_row, share_key in requested_partitions:
+        command_fields = _command_fields(command_class, partition_row)
+        if hasattr(partition_row, "state_batches"):
+            command_fields["batches"] = tuple(
+                await request.map_each(state_batch, partition_row.state_batches)
+            )
+        commands.append(command_class(key=share_key, **command_fields))
+        await request.note_done(1)
+    share_answers = await request.broker.peer_requests.share_state(request.api_key, commands)
+    # Of what is named twice the last answer counts.
+    results_by_topic: dict[Any, dict[int, Any]] = {}
+    for (topic, partition_row, _), share_answer in zip(
+        requested_partitions, share_answers, strict=True
+    ):
+        results_by_topic.setdefault(topic.topic_id, {})[partition_row.partition] = (
+            _partition_result(request, share_answer)
+        )
+        request.expect(len(getattr(share_answer, "batches", ())))
+        await request.note_done(1)
+    return _answer(request, results_by_topic)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

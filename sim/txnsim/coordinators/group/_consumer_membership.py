@@ -295,7 +295,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                     ]
                     self._carry_out(shard, group_id, timers)
                 return last_offset
-        if isinstance(old_group, ClassicGroup) and records:
+        if isinstance(old_group, ClassicGroup):
             self.classic_groups.convert(shard, old_group)
             for member in group.members.values():
                 self._carry_out(shard, group_id, self.protocol.timers_after_load(group_id, member))

@@ -80,11 +80,9 @@ class GroupWrite(WriteOperation[DecisionT, EncodedRecords], frozen=True, kw_only
         if last_offset is None:
             return decision
         error = await self.writes.writer.wait_for_commit(self.shard, last_offset)
-        refusal = self.writes.refuse_moved(self.shard)
-        if refusal is None and error:
-            reason = "the records could not be replicated in time"
-            refusal = Rejection(error=error, reason=reason)
-        return refusal or decision
+        if error:
+            return Rejection(error=error, reason="the records could not be replicated in time")
+        return self.writes.refuse_moved(self.shard) or decision
 
     def prepare(self, decision: DecisionT) -> Generator[int, None, EncodedRecords]:
         return encode_records(decision.records)

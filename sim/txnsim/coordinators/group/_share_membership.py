@@ -590,8 +590,6 @@ def _with_errors(
     topic: TopicOutcome, partition_errors: dict[tuple[str, int], PartitionError]
 ) -> TopicOutcome:
     """An altered topic with the share coordinators' errors."""
-    if not partition_errors or topic.topic_id is None:
-        return topic
     topic_id_text = uuid_text(topic.topic_id)
     return msgspec.structs.replace(
         topic,

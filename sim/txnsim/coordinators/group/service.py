@@ -315,7 +315,7 @@ class GroupCoordinator:
         group = shard.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return await self.consumers.join_classic(shard, command)
-        if isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty:
+        if isinstance(group, ConsumerGroup | StreamsGroup):
             refusal = await self._delete_empty_group(shard, command.group_id)
             if refusal is not None:
                 return JoinReply(error=refusal.error, member_id=command.member_id)
@@ -573,10 +573,7 @@ class GroupCoordinator:
             if error:
                 reason = "what was written before could not be replicated in time"
                 return Rejection(error=error, reason=reason)
-        group = shard.find_deletable(group_id)
-        if isinstance(group, Rejection):
-            return group
-        if isinstance(group, ShareGroup):
+        if isinstance(shard.find_deletable(group_id), ShareGroup):
             refusal = await self.shares.delete_state(
                 shard, group_id
             ) or self._ownership.refuse_moved(shard)

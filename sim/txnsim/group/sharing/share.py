@@ -157,10 +157,9 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         )
         if topics_to_initialize:
             records.append(with_initializing(group, topics_to_initialize, now_ms=now_ms))
+        # A member that joins names its topics.
         has_assignment = (
-            command.member_epoch == 0
-            or command.topic_names is not None
-            or reconciled_member.assigned != member.assigned
+            command.topic_names is not None or reconciled_member.assigned != member.assigned
         )
         intervals = self.intervals_of(group_id)
         return ShareHeartbeatOutcome(

@@ -231,7 +231,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             return member
         unrecorded_state = _note_shutdown(group.memory, command)
         reply = StreamsReply(member_id=command.member_id, member_epoch=command.member_epoch)
-        if command.instance_id is None or command.member_epoch != LEFT_FOR_A_WHILE_EPOCH:
+        if command.member_epoch != LEFT_FOR_A_WHILE_EPOCH:
             return msgspec.structs.replace(
                 self.remove_member(group, member, reply), memory=unrecorded_state
             )
