@@ -497,6 +497,9 @@ def sound_batch(
             header = read_batch_header(batch, 0)
         except CorruptBatchError as error:
             return AppendRejection(error=ErrorCode.corrupt_message, reason=str(error))
+    size_bytes = header.batch_length + BatchHeader.OVERHEAD
+    if len(batch) != size_bytes:
+        batch = batch[:size_bytes]
     rejection = check_envelope(header, batch, config=config, log_start_offset=log_start_offset)
     if rejection is not None:
         return rejection
@@ -533,7 +536,6 @@ def sound_batch(
         if isinstance(recoded_bytes, AppendRejection):
             return recoded_bytes
         return SoundBatch(recoded_bytes, read_batch_header(recoded_bytes, 0), timestamp_check)
-    size_bytes = header.batch_length + BatchHeader.OVERHEAD
     rejection = check_size(size_bytes, config) if size_bytes > config.segment_bytes else None
     return SoundBatch(batch, header, timestamp_check) if rejection is None else rejection
 
