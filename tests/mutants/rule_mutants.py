@@ -35,7 +35,7 @@ MARKERS: Final = "not real and not image and not browser and not spark and not c
 SOURCE_FOLDER: Final = Path(__file__).parents[2] / "sim" / "txnsim"
 TESTS_MAX: Final = 12
 """So many tests of a rule may notice a mutation: those that take the least time."""
-OTHER_TESTS_MAX: Final = 100
+OTHER_TESTS_MAX: Final = 400
 """So many tests of other rules of the same subjects may notice it as well."""
 PROGRESS_EVERY: Final = 50
 

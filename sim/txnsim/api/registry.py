@@ -102,21 +102,21 @@ HANDLERS: Final[Mapping[int, Handler]] = {
 }
 
 TELEMETRY: Final = (71, 72)
-"""API keys that a release has, but lists only where the broker takes client metrics."""
+"""API keys that a release has and answers, but lists only where the broker takes client metrics."""
 _LIST_CONFIG_RESOURCES: Final = 74
 
 
 def _accepted_versions(
-    release: Release, *, has_unstable_versions: bool, has_telemetry: bool
+    release: Release, *, has_unstable_versions: bool
 ) -> dict[int, tuple[int, int]]:
-    """API key -> versions that both the release and our handler know; unstable ones, and the APIs
-    of client metrics, only on request.
+    """API key -> versions that both the release and our handler know; unstable ones only on
+    request.
 
     The lowest version is ours in every release: no client needs the versions that Kafka 4.0 has
     removed (KIP-896), and Kafka 3.x still had them.
     """
     ranges = {}
-    if has_telemetry and _LIST_CONFIG_RESOURCES in release.api_versions:
+    if _LIST_CONFIG_RESOURCES in release.api_versions:
         # All of KIP-714 came with the same release.
         ranges.update(dict.fromkeys(TELEMETRY, (0, release.telemetry_version)))
     for api_key, handler in HANDLERS.items():
@@ -136,10 +136,10 @@ def _accepted_versions(
 
 
 def _advertised_versions(
-    accepted_versions: Mapping[int, tuple[int, int]],
+    accepted_versions: Mapping[int, tuple[int, int]], *, has_telemetry: bool
 ) -> dict[int, tuple[int, int]]:
     """The versions that ApiVersions lists; lower than the accepted ones only for Produce
-    (KAFKA-18659).
+    (KAFKA-18659). The APIs of client metrics are listed only on request.
     """
     return {
         api_key: (
@@ -147,18 +147,17 @@ def _advertised_versions(
             highest,
         )
         for api_key, (lowest, highest) in accepted_versions.items()
+        if has_telemetry or api_key not in TELEMETRY
     }
 
 
 def _build_table(release: Release, *, has_unstable_versions: bool, has_telemetry: bool) -> ApiTable:
-    accepted_versions = _accepted_versions(
-        release, has_unstable_versions=has_unstable_versions, has_telemetry=has_telemetry
-    )
+    accepted_versions = _accepted_versions(release, has_unstable_versions=has_unstable_versions)
     return ApiTable(
         listener=CLIENT_LISTENER,
         handlers={api_key: HANDLERS[api_key] for api_key in accepted_versions},
         accepted=accepted_versions,
-        advertised=_advertised_versions(accepted_versions),
+        advertised=_advertised_versions(accepted_versions, has_telemetry=has_telemetry),
     )
 
 
@@ -171,7 +170,7 @@ def shipped_apis(
         release: The broker's release.
         has_unstable_versions: Whether to include versions that are not stable yet
             (``unstable.api.versions.enable``).
-        has_telemetry: Whether to include the APIs of client metrics.
+        has_telemetry: Whether ApiVersions lists the APIs of client metrics, too.
     """
     return _cached_table(
         release.name, has_unstable_versions=has_unstable_versions, has_telemetry=has_telemetry

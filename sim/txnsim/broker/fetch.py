@@ -482,7 +482,7 @@ def _divergence(log: PartitionLog, fetch_partition: FetchPartition) -> FetchOutc
     """
     epoch_end = log.end_offset_for_epoch(fetch_partition.last_fetched_epoch)
     epoch, end_offset = epoch_end.leader_epoch, epoch_end.end_offset
-    if epoch < 0 or end_offset < 0:
+    if epoch < 0:
         return FetchOutcome(error=ErrorCode.offset_out_of_range)
     if epoch < fetch_partition.last_fetched_epoch or end_offset < fetch_partition.fetch_offset:
         return FetchOutcome(

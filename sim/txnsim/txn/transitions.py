@@ -356,8 +356,8 @@ def to_prepared_v2(
         fence_epoch: Epoch to which a fence has raised the entry already (before KAFKA-19367).
     """
     epoch_before = txn.producer_epoch if fence_epoch is None else fence_epoch
-    # KAFKA-20090: only bugs lead to 32767 before the end, and then an abort must still get through
-    keeps_epoch = epoch_before == PRODUCER_EPOCH_MAX and not is_commit
+    # KAFKA-20090: an abort gets through at 32767, too; a commit is refused before.
+    keeps_epoch = epoch_before == PRODUCER_EPOCH_MAX
     return TxnTransition(
         transactional_id=txn.transactional_id,
         producer_id=txn.producer_id,

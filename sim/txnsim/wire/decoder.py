@@ -41,6 +41,8 @@ StepReader = Callable[[bytes, int, int], Steps]
 
 STEP_ELEMENTS: Final = 64
 """Number of array elements between two breaks."""
+STRING_BYTES_MAX: Final = 0x7FFF
+"""A string of a request has no more bytes, as in the classes that Kafka generates."""
 COPIED_RECORDS_MAX: Final = 1 << 20
 """Size of a request's records above which they are a view of its frame: a copy of the largest ones
 takes 50 ms. A topic accepts a little more unless its ``max.message.bytes`` is set.
@@ -281,6 +283,12 @@ def _emit_field(
         code_source.leave_blocks()
         code_source.enter_block("else:")
         code_source.add_line("n, p = uvarint(b, p - 1)")
+        if row.kind == "string" and not row.array and code_source.is_request:
+            code_source.enter_block(f"if n > {STRING_BYTES_MAX + 1}:")
+            code_source.add_line(
+                f"raise Fault(f'{row.name} has {{n - 1}} bytes, too many for a string', p)"
+            )
+            code_source.leave_blocks()
         code_source.leave_blocks()
         code_source.leave_blocks()
         code_source.add_line("n -= 1")

@@ -625,20 +625,19 @@ def test_unstable_versions_are_answered_only_where_they_are_opened() -> None:
     assert shipped_apis(RELEASE_4_0, has_unstable_versions=True).accepted[22] == (0, 5)
 
 
-def test_client_metrics_are_listed_only_where_telemetry_is_on() -> None:
+def test_client_metrics_are_answered_and_listed_only_where_telemetry_is_on() -> None:
+    assert {71, 72} <= ACCEPTED.keys()
     assert not {71, 72} & ADVERTISED.keys()
     table_of_4_0 = shipped_apis(RELEASE_4_0, has_telemetry=True)
     assert table_of_4_0.advertised[71] == table_of_4_0.accepted[72] == (0, 0)
     table_of_3_6 = shipped_apis(RELEASES["3.6"], has_telemetry=True)
-    assert not {71, 72} & table_of_3_6.advertised.keys(), "KIP-714 came with Kafka 3.7"
+    assert not {71, 72} & table_of_3_6.accepted.keys(), "KIP-714 came with Kafka 3.7"
 
 
 def test_what_is_answered_follows_from_messages_and_release() -> None:
     versions = {**REFERENCE.api_versions, 66: (0, 9)}
     newer_release = msgspec.structs.replace(REFERENCE, api_versions=versions)
-    answered_versions = _accepted_versions(
-        newer_release, has_unstable_versions=False, has_telemetry=False
-    )
+    answered_versions = _accepted_versions(newer_release, has_unstable_versions=False)
     assert answered_versions[66] == HANDLERS[66].versions == version_range(66)
     assert answered_versions[66][1] < 9
     assert {**answered_versions, 66: ACCEPTED[66]} == ACCEPTED

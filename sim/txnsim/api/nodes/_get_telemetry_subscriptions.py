@@ -1,9 +1,9 @@
 """GetTelemetrySubscriptions (key 71): which metrics a client is to push, and how often (KIP-714).
 
 Version 1 (since 4.5) takes the client's instance id from the request's header (KIP-1313).
-Advertised only where the broker takes client metrics, as Apache Kafka does with a metrics reporter
-that is a ClientTelemetryExporter (`client_telemetry_enable`). Kafka's counterpart:
-ClientMetricsManager.processGetTelemetrySubscriptionRequest.
+Answered everywhere, advertised only where the broker takes client metrics, as Apache Kafka does
+with a metrics reporter that is a ClientTelemetryExporter (`client_telemetry_enable`). Kafka's
+counterpart: ClientMetricsManager.processGetTelemetrySubscriptionRequest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """PushTelemetry (key 72): metrics of a client (KIP-714).
 
 Version 1 (since 4.5) takes the client's instance id from the request's header (KIP-1313).
-Advertised only where the broker takes client metrics (`client_telemetry_enable`). Kafka's
-counterpart: ClientMetricsManager.processPushTelemetryRequest.
+Answered everywhere, advertised only where the broker takes client metrics
+(`client_telemetry_enable`). Kafka's counterpart: ClientMetricsManager.processPushTelemetryRequest.
 """
 
 from __future__ import annotations

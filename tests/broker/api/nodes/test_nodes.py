@@ -111,14 +111,14 @@ async def test_a_connection_tells_its_software_and_is_forgotten_when_it_ends(
 
 
 @within(run_cluster)
-async def test_without_anybody_who_takes_metrics_the_apis_are_unknown(
+async def test_without_anybody_who_takes_metrics_the_apis_are_answered_and_not_listed(
     cluster: VirtualCluster,
 ) -> None:
     broker_image = cluster.sim.metadata.image.brokers[BrokerId(1)]
     wire = await WireClient.open(broker_image.host, broker_image.port)
     assert KEY not in SHIPPED.advertised
-    wire.send(wire.frame(KEY, 0, message_from(codec.request_class(KEY, 0), {})))
-    assert await wire.is_closed_by_broker()
+    answer = await ask_over_wire(wire, KEY, 0, client_instance_id=uuid.UUID(int=77))
+    assert answer.error_code is ErrorCode.none
     await wire.close()
 
 
