@@ -332,7 +332,7 @@ def test_a_reader_with_an_error_is_sent_to_explain() -> None:
 
 
 def test_the_readme_says_what_a_marker_is_where_it_first_names_it() -> None:
-    beginning, _ = (ROOT / "README.md").read_text("utf-8").split("![The stage", 1)
+    beginning, _ = (ROOT / "README.md").read_text("utf-8").split("![The picture", 1)
     assert "A marker is the record that ends a transaction" in " ".join(beginning.split())
 
 

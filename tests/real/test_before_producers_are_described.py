@@ -23,7 +23,7 @@ from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.producer import Producer
 from txnsim.client.versions import ClientApi
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
-from txnsim.verdict.reader_standing import StandingCause
+from txnsim.verdict.reader_standing import Cause
 
 VERSION: Final = "2.7.2"
 
@@ -89,12 +89,12 @@ async def test_an_abort_by_identity_heals_what_the_log_has_told(bootstrap: str) 
             f"{producer_options} --coordinator-epoch 0"
         )
         assert f"txnsim txns --bootstrap-server {bootstrap} {command}" in why_result.stdout
-        assert (await explain(admin, topic_partition, now_ms=0)).cause is StandingCause.UNTOLD
+        assert (await explain(admin, topic_partition, now_ms=0)).cause is Cause.UNTOLD
 
         assert txns(bootstrap, *command.split()) == ToolResult(0, "", "")
         healed_fetch = await fetch(cluster, topic_partition.topic, 0, 0, max_wait_ms=0)
         assert [record.value for record in healed_fetch.records] == [b"behind it"]
-        assert (await explain(admin, topic_partition, now_ms=0)).cause is StandingCause.NOTHING
+        assert (await explain(admin, topic_partition, now_ms=0)).cause is Cause.NOTHING
         assert txns(bootstrap, "why", topic_partition.topic, "0").code == 0
 
 

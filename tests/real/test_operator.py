@@ -26,7 +26,7 @@ from txnsim.client.producer import Producer
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.past_decision import PastDecision
 from txnsim.types import TopicPartition
-from txnsim.verdict.reader_standing import StandingCause
+from txnsim.verdict.reader_standing import Cause
 
 __all__ = ["jvms"]  # a fixture: it ends the tools' JVMs
 
@@ -52,10 +52,8 @@ async def test_what_hangs_is_named_alone_and_healed(
             hanging_partition: OpenTxnStatus.HANGING,
             live_partition: OpenTxnStatus.ALIVE,
         }
-        assert (
-            await explain(admin, hanging_partition, now_ms=now_ms)
-        ).cause is StandingCause.HANGING
-        assert (await explain(admin, live_partition, now_ms=now_ms)).cause is StandingCause.ALIVE
+        assert (await explain(admin, hanging_partition, now_ms=now_ms)).cause is Cause.HANGING
+        assert (await explain(admin, live_partition, now_ms=now_ms)).cause is Cause.ALIVE
         (judged_transaction,) = report.hanging
         assert judged_transaction.transaction.producer.producer_id == producer_identity.producer_id
         finished_repair = await repair(admin, judged_transaction, now_ms=now_ms)
@@ -65,9 +63,7 @@ async def test_what_hangs_is_named_alone_and_healed(
             finished_repair.last_stable_offset_before,
             finished_repair.last_stable_offset_after,
         ) == (0, 2)
-        assert (
-            await explain(admin, hanging_partition, now_ms=now_ms)
-        ).cause is StandingCause.NOTHING
+        assert (await explain(admin, hanging_partition, now_ms=now_ms)).cause is Cause.NOTHING
         await living_producer.commit()
 
 
@@ -197,7 +193,7 @@ async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_al
     await until_state(cluster, f"{name}-long", "CompleteCommit")
     for partition in range(4):
         assert (await explain(admin, TopicPartition(name, partition), now_ms=0)).cause is (
-            StandingCause.NOTHING
+            Cause.NOTHING
         )
 
 

@@ -174,7 +174,7 @@ def part(
     """A partition of a Produce request; ``more`` are arguments of ``logs.batch``."""
     if batch_data is None:
         if sequence < 0:
-            more_fields.setdefault("pid", -1)
+            more_fields.setdefault("producer_id", -1)
         batch_data = batch(sequence, **more_fields)
     return ProducePartition(
         topic_partition=topic_partition, batch=batch_data, header=read_batch_header(batch_data)

@@ -30,8 +30,8 @@ from txnsim.verdict.facts import (
 )
 from txnsim.verdict.reader_standing import (
     BlockingTxn,
+    Cause,
     ReaderStanding,
-    StandingCause,
     blocking_txn_of,
     cause_of_standing,
 )
@@ -131,7 +131,7 @@ class PartitionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     partition: str
     state: VerdictState
     headline: str
-    cause: StandingCause
+    cause: Cause
     """What holds readers back."""
     leader_id: int
     """-1 for none."""
@@ -268,7 +268,7 @@ def untold_verdict(partition: PartitionFacts, sentences: Sequence[str]) -> Parti
         partition=str(partition.partition),
         state=VerdictState.UNKNOWN,
         headline=words.untold_headline(partition.partition),
-        cause=StandingCause.UNTOLD,
+        cause=Cause.UNTOLD,
         standing=words.standing_word(
             state=VerdictState.UNKNOWN,
             is_led=True,
@@ -402,7 +402,7 @@ class _ClusterView:
         self,
         partition: PartitionFacts,
         state: VerdictState,
-        cause: StandingCause,
+        cause: Cause,
         blocking_verdict: OpenTxnVerdict | None,
     ) -> str:
         since_ms = None if blocking_verdict is None else blocking_verdict.since_ms
@@ -412,7 +412,7 @@ class _ClusterView:
             holder_age_ms=None if since_ms is None else self._facts.now_ms - since_ms,
             is_alive=blocking_verdict is not None
             and blocking_verdict.status is OpenTxnStatus.ALIVE,
-            stands_at=None if cause is StandingCause.NOTHING else partition.last_stable_offset,
+            stands_at=None if cause is Cause.NOTHING else partition.last_stable_offset,
         )
 
     def _summary(self, partition: PartitionFacts, blocking_verdict: OpenTxnVerdict) -> str:
@@ -498,7 +498,7 @@ class _ClusterView:
     def _standing(
         self,
         partition: PartitionFacts,
-        cause: StandingCause,
+        cause: Cause,
         open_txn: OpenTxnFacts | None,
         blocking_verdict: OpenTxnVerdict | None,
         open_count: int,
@@ -568,7 +568,7 @@ class _ClusterView:
 
 def _partition_state(
     partition: PartitionFacts,
-    cause: StandingCause,
+    cause: Cause,
     gravest_verdict: OpenTxnVerdict | None,
     wrong_data: Sequence[WrongData],
 ) -> tuple[VerdictState, str, Ending | None]:
@@ -578,18 +578,16 @@ def _partition_state(
         return VerdictState.WRONG_DATA, words.wrong_data_headline(wrong_data[-1]), ending
     if gravest_verdict is not None:
         return gravest_verdict.state, gravest_verdict.headline, gravest_verdict.ends
-    if cause is StandingCause.NOTHING:
+    if cause is Cause.NOTHING:
         return VerdictState.HEALTHY, words.healthy_headline(partition.partition), None
     ending = Ending(by=EndsBy.REPLICATION, sentence=words.REPLICATION_ENDS)
     return VerdictState.WAITS, words.replication_headline(partition.partition), ending
 
 
-def _reader_mark(
-    partition: PartitionFacts, cause: StandingCause, holder: OpenTxnVerdict | None
-) -> str:
+def _reader_mark(partition: PartitionFacts, cause: Cause, holder: OpenTxnVerdict | None) -> str:
     if holder is not None:
         return words.reader_mark(partition.readers)
-    is_free = cause is StandingCause.NOTHING and partition.high_watermark > partition.log_start
+    is_free = cause is Cause.NOTHING and partition.high_watermark > partition.log_start
     return words.READERS_AT_END if is_free else ""
 
 
@@ -598,7 +596,7 @@ def _leaderless(partition: PartitionFacts, wrong_data: tuple[WrongData, ...]) ->
         partition=str(partition.partition),
         state=VerdictState.NO_LEADER,
         headline=words.leaderless_headline(partition),
-        cause=StandingCause.OFFLINE,
+        cause=Cause.OFFLINE,
         standing=words.standing_word(
             state=VerdictState.NO_LEADER,
             is_led=False,

@@ -18,7 +18,7 @@ from txnsim.types import TopicPartition
 from txnsim.verdict.facts import OpenTxnFacts, OwedMarkerFacts, PartitionFacts
 
 
-class StandingCause(StrEnum):
+class Cause(StrEnum):
     """What holds readers back."""
 
     NOTHING = "nothing"
@@ -36,7 +36,7 @@ class StandingCause(StrEnum):
     OFFLINE = "no leader"
 
     @classmethod
-    def of_status(cls, verdict: OpenTxnStatus) -> StandingCause:
+    def of_status(cls, verdict: OpenTxnStatus) -> Cause:
         """The cause that belongs to the verdict on an open transaction whose leader answered."""
         return {
             OpenTxnStatus.HANGING: cls.HANGING,
@@ -73,7 +73,7 @@ class ReaderStanding(msgspec.Struct, frozen=True, kw_only=True):
     """How far readers of a partition get, and why not further (``words.standing_sentences``)."""
 
     partition: TopicPartition
-    cause: StandingCause
+    cause: Cause
     last_stable_offset: int
     high_watermark: int
     blocking_txn: BlockingTxn | None = None
@@ -105,7 +105,7 @@ def blocking_txn_of(facts: PartitionFacts) -> OpenTxnFacts | None:
     return None
 
 
-def cause_of_standing(facts: PartitionFacts, status: OpenTxnStatus | None) -> StandingCause:
+def cause_of_standing(facts: PartitionFacts, status: OpenTxnStatus | None) -> Cause:
     """What holds readers back.
 
     Args:
@@ -113,7 +113,7 @@ def cause_of_standing(facts: PartitionFacts, status: OpenTxnStatus | None) -> St
         status: The verdict on the transaction at which they stand; None if they stand at none.
     """
     if status is not None:
-        return StandingCause.of_status(status)
+        return Cause.of_status(status)
     if facts.last_stable_offset >= facts.high_watermark:
-        return StandingCause.NOTHING
-    return StandingCause.UNREPLICATED if facts.is_watermark_known else StandingCause.WRITTEN
+        return Cause.NOTHING
+    return Cause.UNREPLICATED if facts.is_watermark_known else Cause.WRITTEN

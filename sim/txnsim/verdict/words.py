@@ -17,7 +17,7 @@ from txnsim.txn.open_txn_verdict import DISCARD_WARNING, OpenTxnStatus
 from txnsim.txn.past_decision import DecisionEvidence
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim.verdict.facts import MarkerSending, OwedMarkerFacts, PartitionFacts, WrongData
-from txnsim.verdict.reader_standing import BlockingTxn, ReaderStanding, StandingCause
+from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
 
 NAMED_GROUPS_MAX: Final = 10
 """Most share groups that a sentence names."""
@@ -621,7 +621,7 @@ def standing_summary(
 
 def standing_sentences(reader_standing: ReaderStanding) -> tuple[str, ...]:
     """Explain why readers don't get further, and what to do."""
-    if reader_standing.cause is StandingCause.NOTHING:
+    if reader_standing.cause is Cause.NOTHING:
         return (
             f"{healthy_headline()}: the last stable offset is"
             f" {reader_standing.last_stable_offset}, the high watermark is"
@@ -634,13 +634,13 @@ def standing_sentences(reader_standing: ReaderStanding) -> tuple[str, ...]:
         reader_standing.last_stable_offset, reader_standing.high_watermark
     )
     blocking_txn = reader_standing.blocking_txn
-    if reader_standing.cause is StandingCause.WRITTEN:
+    if reader_standing.cause is Cause.WRITTEN:
         return (
             withheld_text,
             "No transaction is open there. What was written last is at the leader and not yet"
             " on all replicas that are in sync. It is a matter of replication.",
         )
-    if blocking_txn is None or reader_standing.cause is StandingCause.UNREPLICATED:
+    if blocking_txn is None or reader_standing.cause is Cause.UNREPLICATED:
         return (
             withheld_text,
             "No transaction is open there any more: the marker that ended it is written at the"
@@ -763,9 +763,9 @@ def standing_advice(reader_standing: ReaderStanding) -> str:
     """
     blocking_txn = reader_standing.blocking_txn
     if blocking_txn is None or reader_standing.cause in (
-        StandingCause.NOTHING,
-        StandingCause.WRITTEN,
-        StandingCause.UNREPLICATED,
+        Cause.NOTHING,
+        Cause.WRITTEN,
+        Cause.UNREPLICATED,
     ):
         return ""
     return _advice(reader_standing, blocking_txn)

@@ -23,7 +23,7 @@ from txnsim.verdict.judge import (
     judge_cluster,
     judge_partition,
 )
-from txnsim.verdict.reader_standing import StandingCause
+from txnsim.verdict.reader_standing import Cause
 from txnsim.verdict.words import RealKafkaAdvice, holder_mark, ignorance_headline, real_kafka_advice
 from txnsim_lab.trace._faults_and_decisions import partition_of
 from txnsim_lab.trace.cause_chains import by_position, causes_of_event
@@ -143,7 +143,7 @@ def lso_explanation(
     log = followed_trace.state.logs[verdict.partition]
     is_brief = followed_trace.state.level != TraceLevel.FULL
     remarks: tuple[str, ...] = ()
-    if is_brief and log["replicas"] != 1 and verdict.cause is not StandingCause.OFFLINE:
+    if is_brief and log["replicas"] != 1 and verdict.cause is not Cause.OFFLINE:
         remarks = (BRIEF_REMARK,)
     sentences = verdict.sentences
     if ignorance is not None:

@@ -66,7 +66,7 @@ def _read_varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
         shift += np.uint64(7)
         is_cut_off = bool(byte >= np.uint64(0x80))
     value = np.int64(zigzag >> np.uint64(1)) ^ -np.int64(zigzag & np.uint64(1))
-    return value, end + 1 if is_cut_off else position  # type: ignore[return-value]
+    return int(value), end + 1 if is_cut_off else position
 
 
 @inline_function

@@ -171,8 +171,8 @@ def test_a_complete_transaction_has_an_empty_list_and_an_empty_one_none() -> Non
 PARTITIONS = st.builds(TopicPartition, st.text(min_size=1, max_size=200), st.integers(0, 2**31 - 1))
 TRANSITIONS = st.builds(
     transition,
-    prev_pid=st.integers(-1, 2**63 - 1),
-    next_pid=st.integers(-1, 2**63 - 1),
+    previous_producer_id=st.integers(-1, 2**63 - 1),
+    next_producer_id=st.integers(-1, 2**63 - 1),
     epoch=st.integers(0, 32_767),
     state=st.sampled_from(
         [

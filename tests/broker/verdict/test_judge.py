@@ -27,7 +27,7 @@ from txnsim.verdict.judge import (
     judge_partition,
     untold_verdict,
 )
-from txnsim.verdict.reader_standing import StandingCause
+from txnsim.verdict.reader_standing import Cause
 from txnsim.verdict.words import application_sentence, untold_sentences
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -112,7 +112,7 @@ def test_an_open_transaction_ends_with_its_producer_or_at_its_timeout() -> None:
     assert partition.ends is not None
     assert (partition.ends.by, partition.ends.at_ms) == (EndsBy.PRODUCER, 60_500)
     assert (partition.stands_at, partition.records_behind) == (1, 2)
-    assert (partition.readers, partition.cause) == (("reader",), StandingCause.ALIVE)
+    assert (partition.readers, partition.cause) == (("reader",), Cause.ALIVE)
     assert partition.holder is not None
     assert (partition.holder.since_ms, partition.holder.coordinator_state) == (900, "Ongoing")
     assert partition.sentences[3] == "Consumers that wait: reader."
@@ -259,12 +259,9 @@ def test_the_brokers_to_start_are_named(
 def test_a_marker_above_the_high_watermark_waits_for_replicas() -> None:
     verdict, partition = verdict_on(cluster(msgspec.structs.replace(LOG, open_txns=())))
     assert verdict.state is VerdictState.WAITS
-    assert partition.cause is StandingCause.UNREPLICATED
+    assert partition.cause is Cause.UNREPLICATED
     unknown_log_facts = msgspec.structs.replace(LOG, open_txns=(), is_watermark_known=False)
-    assert (
-        judge_partition(unknown_log_facts, cluster(unknown_log_facts)).cause
-        is StandingCause.WRITTEN
-    )
+    assert judge_partition(unknown_log_facts, cluster(unknown_log_facts)).cause is Cause.WRITTEN
     assert partition.ends is not None
     assert partition.ends.by is EndsBy.REPLICATION
 
@@ -423,7 +420,7 @@ def test_an_application_knows_what_it_was_answered(answer_text: str | None, sent
 
 def test_old_brokers_tell_no_verdict() -> None:
     verdict = untold_verdict(LOG, untold_sentences(7, 0, "abort it"))
-    assert (verdict.state, verdict.cause) == (VerdictState.UNKNOWN, StandingCause.UNTOLD)
+    assert (verdict.state, verdict.cause) == (VerdictState.UNKNOWN, Cause.UNTOLD)
     assert verdict.headline == (
         "Readers of t-0 stand still, and its brokers are too old to tell why"
     )

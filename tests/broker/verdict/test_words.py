@@ -19,7 +19,7 @@ from txnsim.txn.open_txn_verdict import (
 from txnsim.txn.past_decision import DecisionEvidence, PastDecision
 from txnsim.types import TopicPartition
 from txnsim.verdict import words
-from txnsim.verdict.reader_standing import BlockingTxn, ReaderStanding, StandingCause
+from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
 from txnsim.verdict.words import (
     NAMED_GROUPS_MAX,
     age_text,
@@ -33,7 +33,7 @@ PARTITION = TopicPartition("t", 0)
 
 
 def standing(
-    cause: StandingCause, blocking_txn: BlockingTxn | None = None, *, other_holder_count: int = 0
+    cause: Cause, blocking_txn: BlockingTxn | None = None, *, other_holder_count: int = 0
 ) -> ReaderStanding:
     return ReaderStanding(
         partition=PARTITION,
@@ -69,7 +69,7 @@ def test_the_words_say_what_holds_readers_and_what_to_do(
     status: OpenTxnStatus, advice: str
 ) -> None:
     first_sentence, second_sentence, third_sentence, last_sentence = standing_sentences(
-        standing(StandingCause.HANGING, holder(status), other_holder_count=2)
+        standing(Cause.HANGING, holder(status), other_holder_count=2)
     )
     assert first_sentence == withheld_sentence(1, 4)
     assert "producer id 7, epoch 0" in second_sentence
@@ -82,7 +82,7 @@ def test_the_words_say_what_holds_readers_and_what_to_do(
 def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_phase: bool) -> None:
     """The application is gone, and a checkpoint of Flink may count the records as committed."""
     lingering_txn = msgspec.structs.replace(holder(OpenTxnStatus.ALIVE), is_two_phase=is_two_phase)
-    advice = standing_sentences(standing(StandingCause.ALIVE, lingering_txn))[2]
+    advice = standing_sentences(standing(Cause.ALIVE, lingering_txn))[2]
     words_before_command, _, command = advice.partition(DISCARD_WARNING)
     assert "first" in words_before_command, "what to look at comes before the command"
     assert "checkpoint" in DISCARD_WARNING
@@ -92,7 +92,7 @@ def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_ph
 def test_a_command_is_that_of_the_cluster() -> None:
     assert program_at(None) == "txnsim txns"
     reader_standing = msgspec.structs.replace(
-        standing(StandingCause.ALIVE, holder(OpenTxnStatus.ALIVE)), program=program_at("b:1")
+        standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)), program=program_at("b:1")
     )
     assert (
         "txnsim txns --bootstrap-server b:1 forceTerminate"
@@ -112,20 +112,20 @@ def test_what_was_decided_is_said_and_a_guess_is_asked_for(
 ) -> None:
     evidence = DecisionEvidence(decision=decision, because="a log says so")
     hanging_txn = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=evidence)
-    advice = standing_sentences(standing(StandingCause.HANGING, hanging_txn))[2]
+    advice = standing_sentences(standing(Cause.HANGING, hanging_txn))[2]
     assert f"It hangs. {evidence}. To end it: " in advice
     assert advice.endswith(guess or "--yes")
-    assert standing_advice(standing(StandingCause.HANGING, hanging_txn)) == f"It hangs. {evidence}."
-    assert standing_advice(standing(StandingCause.UNREPLICATED, hanging_txn)) == ""
+    assert standing_advice(standing(Cause.HANGING, hanging_txn)) == f"It hangs. {evidence}."
+    assert standing_advice(standing(Cause.UNREPLICATED, hanging_txn)) == ""
 
 
 def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
-    idle_standing = standing(StandingCause.NOTHING)
+    idle_standing = standing(Cause.NOTHING)
     assert "No transaction holds readers back" in standing_sentences(idle_standing)[0]
     assert len(standing_sentences(idle_standing)) == 2
     late_standing = ReaderStanding(
         partition=PARTITION,
-        cause=StandingCause.UNREPLICATED,
+        cause=Cause.UNREPLICATED,
         last_stable_offset=1,
         high_watermark=4,
         not_in_sync=[3],
@@ -135,11 +135,11 @@ def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
 
 
 def test_a_transaction_that_is_alone_has_none_behind_it() -> None:
-    assert len(standing_sentences(standing(StandingCause.ALIVE, holder(OpenTxnStatus.ALIVE)))) == 3
+    assert len(standing_sentences(standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)))) == 3
 
 
 def test_share_groups_that_wait_there_are_named_up_to_ten() -> None:
-    alive_standing = standing(StandingCause.ALIVE, holder(OpenTxnStatus.ALIVE))
+    alive_standing = standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE))
     share_groups = [
         ("g", None),
         *((f"g{offset}", offset) for offset in range(NAMED_GROUPS_MAX + 1)),
@@ -158,7 +158,7 @@ def test_share_groups_that_wait_there_are_named_up_to_ten() -> None:
 
 
 def test_what_is_not_on_all_replicas_is_no_transaction() -> None:
-    sentences = standing_sentences(standing(StandingCause.WRITTEN))
+    sentences = standing_sentences(standing(Cause.WRITTEN))
     assert len(sentences) == 2
     assert "No transaction is open there" in sentences[1]
 
@@ -172,7 +172,7 @@ def test_a_command_ends_its_sentence_and_names_what_was_meant(
     for name in HOSTILE_NAMES:
         blocking_txn = msgspec.structs.replace(holder(status), transactional_id=name)
         held_standing = msgspec.structs.replace(
-            standing(StandingCause.HANGING, blocking_txn),
+            standing(Cause.HANGING, blocking_txn),
             partition=TopicPartition(name, 0),
             program=command_line(PROGRAM),
         )

@@ -33,7 +33,7 @@ PARTS: Final = 8
 TELL: Final = """
 import json
 from hashlib import sha256
-from txnsim.http.work_thread import in_a_turn
+from txnsim.http.work_thread import run_in_turn
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
@@ -41,11 +41,11 @@ def told(name, run, take):
     one = run_in_virtual_time(ScenarioRun(scenario=catalog.find(name)[1], run=run, take=take))
     return sha256(one.trace + one.history).hexdigest()
 
-answer = json.dumps([await in_a_turn(lambda: told(*one)) for one in json.loads(given)])
+answer = json.dumps([await run_in_turn(lambda: told(*one)) for one in json.loads(given)])
 """
 PLAY: Final = """
 import json
-from txnsim.http.work_thread import in_a_turn
+from txnsim.http.work_thread import run_in_turn
 from txnsim_lab.scenario.teaching.lessons import lessons
 from txnsim_lab.scenario.teaching.lesson_solver import solve_lesson
 
@@ -53,7 +53,7 @@ def came_to(one):
     return [[part.answer, part.is_reached] for part in solve_lesson(one).values()]
 
 answer = json.dumps({
-    name: await in_a_turn(lambda: came_to(one)) for name, one in lessons().items() if one.story
+    name: await run_in_turn(lambda: came_to(one)) for name, one in lessons().items() if one.story
 })
 """
 MATCH: Final = """

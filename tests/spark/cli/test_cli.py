@@ -237,7 +237,7 @@ def test_what_is_missing_on_this_machine_is_told(
         yield
 
     monkeypatch.setattr(trace, "session", raise_missing)
-    assert main(["trace", "export", "a.jsonl", "--to", "out"]) == 2
+    assert main(["trace", "export", "s3a://bucket/a.jsonl", "--to", "out"]) == 2
     assert "Java 17" in capsys.readouterr().err
 
 

@@ -32,7 +32,7 @@ from txnsim.client.inspection.waiting_readers import explain
 from txnsim.shell_text import ShellText
 from txnsim.txn.past_decision import READ_LOG_HINT, DecisionEvidence, PastDecision
 from txnsim.types import TopicPartition
-from txnsim.verdict.reader_standing import StandingCause
+from txnsim.verdict.reader_standing import Cause
 
 HANGS: Final = 3
 """Exit status: a transaction hangs, or still hangs after the repair."""
@@ -215,9 +215,9 @@ class WhyCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STATUS_OF: Final = {
-    StandingCause.HANGING: HANGS,
-    StandingCause.UNTOLD: INCOMPLETE,
-    StandingCause.OFFLINE: INCOMPLETE,
+    Cause.HANGING: HANGS,
+    Cause.UNTOLD: INCOMPLETE,
+    Cause.OFFLINE: INCOMPLETE,
 }
 
 

@@ -36,14 +36,14 @@ from txnsim.verdict.facts import (
     TransactionFacts,
 )
 from txnsim.verdict.judge import PartitionVerdict, judge_partition, untold_verdict
-from txnsim.verdict.reader_standing import StandingCause, blocking_txn_of
+from txnsim.verdict.reader_standing import Cause, blocking_txn_of
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a partition for a reader; -1 for offsets that the leader did not give."""
 
     partition: TopicPartition
-    cause: StandingCause
+    cause: Cause
     leader_id: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -152,7 +152,7 @@ async def _explain_by_the_log(
         high_watermark=max(stable_offset, high_watermark),
     )
     verdict = _judge_partition(partition_facts, (), 0, program)
-    if verdict.cause is not StandingCause.NOTHING:
+    if verdict.cause is not Cause.NOTHING:
         fetch_result = await fetch(
             admin.cluster,
             partition.topic,

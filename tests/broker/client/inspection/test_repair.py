@@ -42,7 +42,7 @@ from txnsim.txn.marker_payment import BEFORE_ALL_MARKERS_MS, NO_MARKERS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.past_decision import PastDecision
 from txnsim.types import BrokerId, TopicPartition
-from txnsim.verdict.reader_standing import StandingCause
+from txnsim.verdict.reader_standing import Cause
 from txnsim.wire.batch import Record, build_batch
 from txnsim.wire.plain_values import message_from
 
@@ -420,7 +420,7 @@ def test_nothing_is_withheld() -> None:
             return await explain_where(Admin(cluster))
 
     explanation = run_cluster(story)
-    assert explanation.cause is StandingCause.NOTHING
+    assert explanation.cause is Cause.NOTHING
     assert (explanation.last_stable_offset, explanation.high_watermark) == (1, 1)
     assert "No transaction holds readers back" in explanation.sentences[0]
 
@@ -435,7 +435,7 @@ def test_a_hanging_one_is_named_with_its_cure() -> None:
             return await explain_where(admin)
 
     explanation = run_cluster(story)
-    assert explanation.cause is StandingCause.HANGING
+    assert explanation.cause is Cause.HANGING
     assert (
         explanation.log_start_offset,
         explanation.last_stable_offset,
@@ -471,10 +471,10 @@ def test_open_and_decided_transactions_differ() -> None:
             return alive_explanation, decided_explanation
 
     alive_explanation, decided_explanation = run_cluster(story)
-    assert alive_explanation.cause is StandingCause.ALIVE
+    assert alive_explanation.cause is Cause.ALIVE
     assert "forceTerminateTransaction --transactionalId first" in alive_explanation.sentences[2]
     assert alive_explanation.sentences[3] == "Transactions that are open behind it: 1."
-    assert decided_explanation.cause is StandingCause.DECIDED
+    assert decided_explanation.cause is Cause.DECIDED
     assert "does not hang" in decided_explanation.sentences[2]
 
 
@@ -502,7 +502,7 @@ def test_a_marker_that_is_not_replicated_is_no_transaction() -> None:
         transaction_state_log_replication_factor=1,
         transaction_state_log_min_isr=1,
     )
-    assert explanation.cause is StandingCause.UNREPLICATED
+    assert explanation.cause is Cause.UNREPLICATED
     assert "matter of replication" in explanation.sentences[1]
 
 
@@ -522,7 +522,7 @@ def test_without_a_leader_no_broker_is_asked() -> None:
             return await explain(admin, leaderless_partition, now_ms=0)
 
     explanation = run_cluster(story)
-    assert explanation.cause is StandingCause.OFFLINE
+    assert explanation.cause is Cause.OFFLINE
     assert "no leader" in explanation.sentences[0]
 
 
@@ -535,7 +535,7 @@ async def test_an_open_transaction_is_seen_whatever_its_record_is_stamped(
         producer = await begin_transaction(cluster, "stamped")
         await producer.send(ORDERS_0.topic, ORDERS_0.partition, b"x", timestamp_ms=stamp_ms)
         explanation = await explain_where(Admin(cluster))
-        assert explanation.cause is StandingCause.ALIVE
+        assert explanation.cause is Cause.ALIVE
         (judged_transaction,) = explanation.findings
         assert judged_transaction.transaction.producer.last_timestamp_ms == stamp_ms
         search = await survey(Admin(cluster), now_ms=cluster.clock.now_ms(), older_than_ms=ANY_AGE)
@@ -569,8 +569,8 @@ def test_where_no_broker_describes_transactions_the_log_is_read() -> None:
             return healthy_explanation, await explain_where(admin), producer_identity.producer_id
 
     healthy_explanation, stuck_explanation, ghost = run_cluster(story)
-    assert healthy_explanation.cause is StandingCause.NOTHING
-    assert stuck_explanation.cause is StandingCause.UNTOLD
+    assert healthy_explanation.cause is Cause.NOTHING
+    assert stuck_explanation.cause is Cause.UNTOLD
     assert (
         stuck_explanation.log_start_offset,
         stuck_explanation.last_stable_offset,
@@ -594,7 +594,7 @@ def test_a_log_without_an_answer_names_no_transaction() -> None:
             return await explain_where(admin)
 
     stuck_explanation = run_cluster(story)
-    assert stuck_explanation.cause is StandingCause.UNTOLD
+    assert stuck_explanation.cause is Cause.UNTOLD
     assert stuck_explanation.last_stable_offset == 1
     assert len(stuck_explanation.sentences) == 3
     assert "does not tell whose" in stuck_explanation.sentences[1]

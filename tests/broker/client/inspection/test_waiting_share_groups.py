@@ -21,7 +21,7 @@ from txnsim.client.producer import Producer
 from txnsim.client.versions import ClientApi
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
-from txnsim.verdict.reader_standing import StandingCause
+from txnsim.verdict.reader_standing import Cause
 
 ORDERS_0 = TopicPartition("orders", 0)
 ISOLATIONS = {"careful": "read_committed", "hasty": "read_uncommitted", "silent": None}
@@ -69,10 +69,10 @@ def test_share_groups_that_wait_are_named_and_others_are_not() -> None:
         story, topics=(("orders", 1),)
     )
     assert (explanation_before_hanging.cause, explanation_before_hanging.share_groups) == (
-        StandingCause.NOTHING,
+        Cause.NOTHING,
         (),
     )
-    assert explanation.cause is StandingCause.HANGING
+    assert explanation.cause is Cause.HANGING
     assert [share_group.group_id for share_group in explanation.share_groups] == ["careful"]
     (waiting_group,) = explanation.share_groups
     assert explanation.sentences[-1] == (
