@@ -135,7 +135,6 @@ SamplesByFigure = Mapping[str, Sequence[float]]
 
 
 def mb_per_s(size_bytes: int, seconds: float, *, core_count: int = 1) -> float:
-    """Return megabytes per second (and core)."""
     return size_bytes / BYTES_PER_MEGABYTE / seconds / core_count
 
 

@@ -76,7 +76,6 @@ class BlockingConnection:
 
 
 def encode_produce_frame(record_value: bytes) -> bytes:
-    """Encode a Produce of one record."""
     batch = build_batch([Record(value=record_value)], timestamp_ms=time.time_ns() // 1_000_000)
     request = requests.produce({TOPIC_PARTITION: batch}, id_by_topic={}, acks=1)
     message = request.build(codec.request_schema(0, 9))

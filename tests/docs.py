@@ -831,7 +831,6 @@ def compatibility_doc() -> str:
 
 
 def public_api_page() -> str:
-    """The page on the public API."""
     return _page(
         "the `__all__` of the modules or the pages that import",
         "What is public",

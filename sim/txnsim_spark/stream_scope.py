@@ -36,7 +36,6 @@ class StreamScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @classmethod
     def of(cls, options: KafkaLogOptions, clusters: frozenset[str]) -> StreamScope:
-        """The scope of a stream with these options."""
         return cls(
             table=options.table,
             clusters=tuple(sorted(clusters)),

@@ -87,7 +87,6 @@ def clock_far_ahead(target: AttackTarget) -> int:
 
 
 def cut_off_bodies(target: AttackTarget) -> int:
-    """1,000 bodies that are cut off."""
     head = b"POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     frame_bytes = head + b"Content-Length: 100\r\n\r\n{"
     host, port = target.http.removeprefix("http://").rsplit(":", 1)

@@ -51,7 +51,7 @@ _ORDER: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u20
 
 
 class ReaderEnd(NamedTuple):
-    """The end of a reader."""
+    """How a reading command has ended: status, time, memory."""
 
     seconds: float
     """By the clock, without waits for a processor."""

@@ -79,7 +79,6 @@ def write_plays(plays: Iterable[RecordedPlay], path: Path = FILE) -> None:
 
 
 def read_plays(path: Path = FILE) -> list[RecordedPlay]:
-    """Read the plays of a file."""
     decoder = msgspec.json.Decoder(RecordedPlay)
     return [decoder.decode(line) for line in path.read_bytes().splitlines()]
 

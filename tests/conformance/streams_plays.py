@@ -222,7 +222,6 @@ class Plays:
     # Topics and configs
 
     def topic(self, name: str, partitions: int = 2) -> None:
-        """Make a topic."""
         new_topic = {
             "name": name,
             "num_partitions": partitions,

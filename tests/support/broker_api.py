@@ -151,7 +151,6 @@ def read_back(request: Request, reply: Any) -> Any:
 
 
 def batch(*record_values: bytes, **header: Any) -> bytes:
-    """A batch of records with these values."""
     header.setdefault("timestamp_ms", STAMP_MS)
     return build_batch(
         [Record(key=b"k", value=record_value) for record_value in record_values or (b"v",)],

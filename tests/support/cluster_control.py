@@ -30,7 +30,7 @@ class RecordingControl(SimClusterControl):
         return undo
 
     async def crash(self, broker: BrokerId, *, lose_unflushed: bool) -> Undo:
-        """Note it."""
+        """Note the words; nothing crashes. Broker 99 is unknown (ConfigError)."""
         if broker == MISSING:
             raise ConfigError("there is no broker 99")
         loss_text = " losing what was not flushed" if lose_unflushed else ""

@@ -166,7 +166,6 @@ async def real_cluster(
 
 
 async def begin_transaction(cluster: Cluster, transactional_id: str, **options: Any) -> Producer:
-    """Begin a transaction, and return its producer."""
     producer = Producer(cluster, transactional_id=transactional_id, **options)
     await producer.init_transactions()
     producer.begin()

@@ -106,7 +106,6 @@ class _GroupConfigDraw:
 
 
 def draw_questions(seeds: Iterable[int]) -> Iterator[Question]:
-    """A question for each seed."""
     return (_GroupConfigDraw(seed).question() for seed in seeds)
 
 

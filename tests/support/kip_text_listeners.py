@@ -173,7 +173,6 @@ class NamedListenerClient:
         )
 
     async def describe(self, transactional_id: str, version: int = 0) -> Any:
-        """The description of a transactional id."""
         answer = await self.ask(
             "DescribeTransactions",
             version,

@@ -69,7 +69,6 @@ class _ListConfigDraw:
 
 
 def draw_questions(seeds: Iterable[int]) -> Iterator[Question]:
-    """A question for each seed."""
     return (_ListConfigDraw(seed).question() for seed in seeds)
 
 

@@ -33,7 +33,6 @@ def acl(
     pattern: int = PatternType.LITERAL,
     permission: int = Permission.ALLOW,
 ) -> AclBinding:
-    """An ACL."""
     return AclBinding(
         resource_type=resource_type,
         name=name,

@@ -40,7 +40,6 @@ def document(steps: Steps, **head: Any) -> dict[str, Any]:
 
 
 def small(steps: Steps, **head: Any) -> Scenario:
-    """A scenario of these steps."""
     return read("small.yaml", yaml.safe_dump(document(steps, **head), sort_keys=False))
 
 

@@ -152,7 +152,6 @@ class _EndingPace:
         self.recording: Recording | None = None
 
     async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
-        """End the story at the given step."""
         if step.number == self._number:
             self.recording = recording_so_far(running_story)
             raise PlayedError
@@ -220,7 +219,6 @@ DEFS: Final = (
 
 
 def svg(picture: Picture) -> str:
-    """The SVG of one picture."""
     recording = run_of(picture.name)
     state = state_at(recording.events, recording.nodes, level=recording.level)
     body: list[str] = []

@@ -28,7 +28,6 @@ def recording_of_run(
     take_name: str = "armed",
     trace_level: TraceLevel = TraceLevel.BRIEF,
 ) -> Recording:
-    """The recording of a run, read from its trace."""
     return Recording.from_lines(
         name, trace_of_run(name, run_name, take_name, trace_level).splitlines()
     )

@@ -37,7 +37,6 @@ def subject_of_topics(request: Request) -> Subject:
 
 
 def partitions_named(request: Request, topics: Iterable[Any] | None) -> tuple[TopicPartition, ...]:
-    """The partitions that a request names, topic by topic."""
     return tuple(
         [
             TopicPartition(_topic_name(request, topic), _partition_index(partition))

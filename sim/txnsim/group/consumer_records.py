@@ -41,7 +41,7 @@ class ClassicMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubscriptionStored(_MemberRecord, frozen=True, kw_only=True):
-    """A member and its subscription."""
+    """ConsumerGroupMemberMetadata: who a member is and what it subscribes to."""
 
     instance_id: str | None = None
     rack_id: str | None = None

@@ -224,7 +224,7 @@ class Body(Generic[T]):
 
 
 class OptionalBody(Body[T]):
-    """An optional body."""
+    """A body that a request may leave out."""
 
     is_optional = True
 

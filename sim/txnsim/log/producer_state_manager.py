@@ -46,7 +46,6 @@ class ProducerStateManager:
     # Commands
 
     def take_snapshot(self, offset: int) -> None:
-        """Take a snapshot of the state as of ``offset``."""
         self.finish_reload()
         self.snapshots.take_snapshot(offset, self.state.to_snapshot())
 

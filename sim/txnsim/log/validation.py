@@ -551,7 +551,7 @@ def _with_log_start(rejection: AppendRejection, log_start_offset: int) -> Append
 
 
 class RecordRefusal(NamedTuple):
-    """A refused record."""
+    """Where a refused record stands, and what its error message tells of it."""
 
     position: int
     """Index in the batch."""

@@ -26,7 +26,7 @@ LogKey = tuple[uuid.UUID, int]
 
 
 class BrokerLogs(msgspec.Struct, eq=False):
-    """The logs of one broker."""
+    """The logs that a broker keeps over restarts, and its checkpoints (LogManager)."""
 
     settings: Settings
     rules: Rules

@@ -21,7 +21,7 @@ Link = tuple[BrokerId, BrokerId]
 
 
 class LinkCut(Enum):
-    """How a link is cut."""
+    """What the two sides of a cut link notice."""
 
     BLACK_HOLE = "nothing arrives, and neither side knows"
     REFUSED = "connections break and are refused"

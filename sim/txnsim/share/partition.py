@@ -264,7 +264,6 @@ class SharePartition:
         self._fetch_lock = None
 
     def next_fetch_offset(self) -> int:
-        """The offset at which the next fetch reads."""
         return self._records.next_fetch_offset()
 
     def can_acquire(self, settings: SharePartitionSettings) -> bool:

@@ -25,7 +25,7 @@ _OFFSET_FILE_RE: Final = re.compile(
 
 
 class SegmentFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of one segment."""
+    """A segment of a replica, and which of its side files are there."""
 
     base_offset: int
     log: Path

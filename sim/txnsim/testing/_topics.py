@@ -49,7 +49,7 @@ class Offsets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AsyncTopics(ClusterPart):
-    """The topics of one cluster."""
+    """Creates, writes, reads and checks topics of a cluster, from a running loop."""
 
     def __init__(self, rebuilt_cluster: RebuiltCluster) -> None:
         super().__init__(rebuilt_cluster)

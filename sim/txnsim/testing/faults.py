@@ -86,7 +86,7 @@ class AsyncFault(FaultResults):
 
 
 class AsyncFaults(ClusterPart):
-    """The faults of one cluster."""
+    """Arms fault rules of a cluster and waits for them, from a running loop."""
 
     def __init__(self, rebuilt_cluster: RebuiltCluster) -> None:
         super().__init__(rebuilt_cluster)

@@ -59,7 +59,7 @@ GUESSES: Final = {"abort": PastDecision.ABORTED, "commit": PastDecision.COMMITTE
 
 
 class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision, and the evidence for it."""
+    """What a coordinator has decided of a past transaction, and how that is known."""
 
     decision: PastDecision
     because: str

@@ -202,7 +202,7 @@ def _emit_message(
 
 
 class _DecoderSource(CodeSource):
-    """The source of a decoder."""
+    """Lines of Python that decode one message, as they are put together."""
 
     def __init__(self, kind: _ReaderKind, *, is_request: bool = False) -> None:
         super().__init__()

@@ -144,7 +144,7 @@ class _FixedWidthRun:
 
 
 class _EncoderSource(CodeSource):
-    """The source of an encoder."""
+    """Lines of Python that encode one message, as they are put together."""
 
     def __init__(self, *, has_steps: bool = False) -> None:
         super().__init__()

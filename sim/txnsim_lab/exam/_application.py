@@ -700,7 +700,6 @@ class Application(DriverSession):
         return list(self.ledger.misses(committed_values, position_by_group))
 
     async def committed_values(self) -> list[str]:
-        """The values that a ``read_committed`` reader gets."""
         records = await self.records()
         return [(record.value or b"").decode() for record in records if record.is_committed]
 

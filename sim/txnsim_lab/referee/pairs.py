@@ -43,7 +43,6 @@ class Designs(msgspec.Struct, frozen=True):
     b: Design
 
     def side(self, side: Side) -> Design:
-        """The design of one side."""
         return self.a if side is Side.A else self.b
 
     @property

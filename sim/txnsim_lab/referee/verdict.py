@@ -77,7 +77,6 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     b: SideResult
 
     def side(self, side: Side) -> SideResult:
-        """The result on one side."""
         return self.a if side is Side.A else self.b
 
     @property

@@ -58,7 +58,6 @@ def command_of(verdict: Verdict, example: Example, kind: str) -> ShellText:
 
 
 def sentence_of(verdict: Verdict) -> str:
-    """The verdict in one sentence."""
     count_by_standing = {
         standing: sum(line.standing is standing for line in verdict.anomalies)
         for standing in Standing
@@ -173,7 +172,6 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
-    """The verdict as JSON."""
     return {
         "a": verdict.a,
         "b": verdict.b,

@@ -79,7 +79,7 @@ class SentBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _ObserverFields(TypedDict):
-    """Fields of every observation."""
+    """What each observation says of its observer: who, when, and when it had asked."""
 
     at_ms: int
     who: str

@@ -208,7 +208,6 @@ class Curious:
 
 
 def _error_codes_of(answer: Any) -> Iterator[ErrorCode]:
-    """Every error code in an answer."""
     if isinstance(answer, tuple):
         for answer_part in answer:
             yield from _error_codes_of(answer_part)

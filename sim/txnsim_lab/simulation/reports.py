@@ -25,7 +25,7 @@ from txnsim_lab.simulation.play import Finding, PlayedAct, PlayedRun, play
 
 
 class FindingReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The report of one finding."""
+    """What is wrong in the run of a seed, its causes, and the files that show it."""
 
     seed: int
     kinds: tuple[str, ...]

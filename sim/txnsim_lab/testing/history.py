@@ -19,7 +19,7 @@ TEST_ACTOR: Final = "test"
 
 
 class AsyncHistory(ClusterPart):
-    """The history of one cluster."""
+    """What clients of a cluster have noted, for the judges, from a running loop."""
 
     def __init__(self, rebuilt: RebuiltCluster, deletions: Sequence[tuple[str, int]]) -> None:
         """An empty history.

@@ -100,7 +100,6 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
     def of(
         cls, events: Iterable[Event], nodes: Sequence[str], *, level: str = TraceLevel.FULL
     ) -> Self:
-        """Follow these events."""
         followed_trace = cls(state=TraceState(level=level))
         for event in events:
             followed_trace.follow(event, nodes)

@@ -117,7 +117,6 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unread_parts(self) -> tuple[SegmentFile, ...]:
-        """The unread parts of the unread segments."""
         if self.memory is None:
             return self.unread_segments
         unread_segments = map(self.memory.unread_part, self.unread_segments)

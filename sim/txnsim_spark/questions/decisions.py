@@ -298,7 +298,6 @@ def _count_plain(
 
 
 def _epoch_back(row: Mapping[str, Any]) -> DoubtfulVerdict:
-    """A row of ``EPOCHS_BACK``."""
     return DoubtfulVerdict(
         epoch=epoch_without_decision(
             row["producer_id"],

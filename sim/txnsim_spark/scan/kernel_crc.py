@@ -95,7 +95,7 @@ CRC_TABLES: Final = _crc_tables()
 def check_crcs(
     buffer: Any, starts: Ints, sizes: Ints, stated_crcs: Ints, crc_is_right: Any
 ) -> None:
-    """Fill ``valid`` with whether each batch's CRC is the one that it states."""
+    """Fill ``crc_is_right`` with whether each batch's CRC is the one that it states."""
     if HAS_INSTRUCTION:
         check_by_instruction(buffer, starts, sizes, stated_crcs, crc_is_right)
     else:

@@ -56,13 +56,13 @@ def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[Seg
     cuts = [
         cuts_of(segment, section_bytes) if segment.section is None else () for segment in segments
     ]
-    recovered_numbers = [
+    recovered_indices = [
         segment_number for segment_number, segment in enumerate(segments) if segment.is_recovered
     ]
     # Damage in one of these ends the later ones, so if one is divided, all are.
     divides_recovered = sum(
-        segments[segment_number].size for segment_number in recovered_numbers
-    ) > section_bytes or any(cuts[segment_number] for segment_number in recovered_numbers)
+        segments[segment_number].size for segment_number in recovered_indices
+    ) > section_bytes or any(cuts[segment_number] for segment_number in recovered_indices)
     divided_segments: list[SegmentFile] = []
     for segment, segment_cuts in zip(segments, cuts, strict=True):
         if segment_cuts or (segment.section is None and segment.is_recovered and divides_recovered):

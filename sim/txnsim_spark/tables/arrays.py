@@ -155,7 +155,6 @@ def struct_array(field_arrays: Sequence[pa.Array], arrow_type: pa.DataType) -> p
 
 @lru_cache(_REPEATED_ARRAYS_MAX)
 def repeat_value(value: Hashable, count: int, arrow_type: pa.DataType) -> pa.Array:
-    """An Arrow array of one repeated value."""
     return pa.repeat(value_array([value], arrow_type)[0], count)
 
 

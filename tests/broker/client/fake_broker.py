@@ -95,7 +95,6 @@ class FakeBroker:
         return [request.api_key for request in self.asked if request.api_key not in quiet_apis]
 
     def of(self, api: ClientApi) -> list[ReceivedRequest]:
-        """The requests of one API."""
         return [request for request in self.asked if request.api_key == api]
 
     def cut(self) -> None:

@@ -19,7 +19,6 @@ COLOURS: Final = 48
 
 
 def small(image: Image.Image, width: int) -> Image.Image:
-    """An image of this width."""
     height = round(image.height * width / image.width)
     return image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS)
 

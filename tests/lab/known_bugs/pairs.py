@@ -55,7 +55,6 @@ class Cast(NamedTuple):
 
     @classmethod
     def of(cls, plan: Plan) -> Cast:
-        """Return the cast of this plan."""
         actors = {track.name: track.actor for track in plan.tracks if track.actor is not None}
         return cls(
             {

@@ -104,7 +104,7 @@ class PlainField(msgspec.Struct, frozen=True):
 
 
 class StructTuple(msgspec.Struct, frozen=True):
-    """A tuple of structs."""
+    """A field with a tuple of structs, written element by element."""
 
     theirs: str
     shape: Shape

@@ -47,7 +47,6 @@ class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
         return request.answer(groups=tuple(descriptions))
 
     def refuse(self, request: Request, error: ErrorCode) -> Reply:
-        """The error for every group."""
         refusals = [
             self.failed_group(request, group_id, error) for group_id in request.message.group_ids
         ]

@@ -458,7 +458,7 @@ def command_failure(failure: str, cause: ClientError) -> CommandFailure:
 
 
 class ListCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """The ``list`` command."""
+    """``kafka-transactions.sh list``: which transactions, and which brokers are asked."""
 
     filters: TransactionFilters = TransactionFilters()
     broker_ids: tuple[int, ...] | None = None

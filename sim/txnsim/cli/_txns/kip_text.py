@@ -238,7 +238,7 @@ class FindHangingInSeconds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShippedAbort(Command, Protocol):
-    """The ``abort`` command as shipped."""
+    """``kafka-transactions.sh abort`` with the options of the released tool."""
 
     @property
     def guarded(self) -> GuardedAbort:

@@ -87,7 +87,7 @@ class CoordinatorLogReading(msgspec.Struct):
 
 
 class PartitionLogReading(msgspec.Struct):
-    """A partition, as it is read."""
+    """How far a partition is read, and its batches and markers that are not judged yet."""
 
     next_offset: int = -1
     """-1 until it is known where reading begins."""

@@ -43,7 +43,7 @@ from txnsim.releases.rules import LATEST_RULES, Rules
 
 
 class ShareGroupMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of a share group."""
+    """What the coordinator keeps of a member: subscription, epochs, assigned partitions."""
 
     member_id: str
     member_epoch: int = 0

@@ -90,7 +90,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _page_title(recording: Recording, path: Path) -> str:
-    """Title of a recording on a page."""
     title_parts = [
         str(recording.header.get(header_field) or "")
         for header_field in ("scenario", "run", "take")

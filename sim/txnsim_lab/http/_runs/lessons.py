@@ -43,7 +43,7 @@ def lesson_of(lesson_id: str) -> Lesson:
 
 
 class LessonRoutes(Noun):
-    """The routes for lessons."""
+    """Lists lessons, plays their parts and judges answers."""
 
     def __init__(
         self, trace_of: Callable[[Request], bytes | None], warm_up: Callable[[], object]

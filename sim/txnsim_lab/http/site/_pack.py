@@ -97,7 +97,6 @@ def pack(archive_name: str, files: dict[str, bytes], *, has_lines: bool = False)
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
-    """The files below a folder, by path."""
     return {
         str(PurePosixPath(path.relative_to(folder))): path.read_bytes()
         for path in folder.rglob("*")

@@ -41,7 +41,6 @@ class LogCollector(logging.Handler):
         self.records: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Collect a log record."""
         self.records.append(record)
 
     def open(self) -> None:

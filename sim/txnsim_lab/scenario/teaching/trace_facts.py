@@ -201,7 +201,6 @@ def _payloads_of(
 def _payloads_of_kinds(
     recording: Recording, kinds: Sequence[str]
 ) -> Iterator[tuple[str, EventPayload]]:
-    """Kind and payload of the events of the given kinds."""
     for event in recording.events:
         if event.k in kinds and isinstance(event.d, Mapping):
             yield event.k, event.d

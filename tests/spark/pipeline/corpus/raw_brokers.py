@@ -116,7 +116,6 @@ class RawBrokers:
     # Partitions
 
     def metadata(self, topics: Sequence[str] | None = None) -> Any:
-        """Metadata of these topics, or of all."""
         names = None if topics is None else [{"name": topic_name} for topic_name in topics]
         return self.ask("Metadata", 12, topics=names, allow_auto_topic_creation=False)
 
