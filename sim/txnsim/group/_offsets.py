@@ -180,7 +180,11 @@ class GroupOffsets(msgspec.Struct, eq=False):
                 if not open_producers:
                     del open_partitions[topic_partition]
                 position = positions.get(topic_partition)
-                if position is None or record_offset > position.record_offset:
+                if (
+                    position is None
+                    or position.record is None
+                    or record_offset > position.record_offset
+                ):
                     positions[topic_partition] = _position_after_commit(
                         position, record, record_offset, marker_offset, high_watermark
                     )

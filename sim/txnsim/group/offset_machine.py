@@ -72,7 +72,7 @@ def decide_commit(
                 group_id=command.group_id,
                 topic_partition=position.topic_partition,
                 position=position.offset,
-                leader_epoch=max(position.leader_epoch, -1),
+                leader_epoch=position.leader_epoch,
                 metadata=metadata,
                 commit_timestamp_ms=now_ms,
                 expire_timestamp_ms=expires_ms,

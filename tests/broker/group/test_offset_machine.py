@@ -108,7 +108,7 @@ def test_positions_are_written_but_for_those_with_too_much_metadata() -> None:
     decision = decide_commit(shard_with(), command, metadata_bytes_max=4, now_ms=NOW)
     assert not isinstance(decision, Rejection)
     (record,) = decision.records
-    assert (record.metadata, record.leader_epoch) == ("", -1)
+    assert (record.metadata, record.leader_epoch) == ("", -7)
     assert (record.commit_timestamp_ms, record.expire_timestamp_ms) == (NOW, NOW + 10)
     assert decision.reply == ((P0, E.none), (P1, E.offset_metadata_too_large))
 
