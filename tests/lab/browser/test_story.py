@@ -106,7 +106,7 @@ def test_the_words_of_the_story_do_not_contradict_each_other(
     assert "no consumer waits at this moment" in page.inner_text("#verdict")
     assert "It leaves without “paid”" in page.inner_text(".story .now")
     page.wait_for_selector("#why:not(.stale) .cause")
-    assert "stamped 1 h ago" in page.inner_text("#why")
+    assert "1 h old by its timestamp" in page.inner_text("#why")
     assert "stand at offset 1" in page.inner_text("[data-partition='orders-0']")
     tabs = page.locator("nav button").all_inner_texts()
     assert tabs[:4] == ["Picture", "Coordinator", "Producers", "Timeline"]
@@ -119,10 +119,10 @@ def test_it_is_ended_only_at_the_present_moment(fresh_server: TxnsimServer, new_
     make_hang(page)
     page.wait_for_selector("#repair:enabled")
     page.keyboard.press("ArrowLeft")
-    page.wait_for_selector("#repair:disabled:has-text('only at now')")
+    page.wait_for_selector("#repair:disabled:has-text('go to now to use it')")
     assert "earlier moment" in page.get_attribute("#repair", "title")
     page.keyboard.press("l")
-    page.wait_for_selector("#repair:enabled:not(:has-text('only at now'))")
+    page.wait_for_selector("#repair:enabled:not(:has-text('go to now to use it'))")
 
 
 def test_the_focus_returns_when_the_help_closes(fresh_server: TxnsimServer, new_page: Any) -> None:

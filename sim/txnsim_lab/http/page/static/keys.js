@@ -54,7 +54,7 @@ const isErrorEvent = (event) => event.k === "log.reject" || event.k === "marker.
 const isOfShownTransaction = (event) => Boolean(event.tx) && transactionalIdOf(event.tx) === transactionalIdOf(shownEvent.value?.tx ?? "");
 
 export const KEY_BINDINGS = [
-  [" ", "play, or stand still", togglePlaying],
+  [" ", "play, or pause", togglePlaying],
   [".", "next event", () => goByEvents(1)],
   [",", "previous event", () => goByEvents(-1)],
   ["n", "next event of this transaction", () => seekEvent(shownIndex.value, 1, isOfShownTransaction)],

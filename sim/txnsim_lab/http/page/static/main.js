@@ -184,7 +184,7 @@ function Scrubber() {
       })}</span>
     ${(!stepCount || isDetailed.value) && html`<span class="where">${positionText}</span>`}
     ${eventRate.value > 0 && html`<span id="rate" class="where">${eventRate.value.toLocaleString("en")} events/s</span>`}
-    ${traceOrigin.value.kind === "live" && cursorIndex.value === null && html`<button id="pause" onClick=${() => goToEvent(shownIndex.value)} title="Stand still at this event; more go on coming">Pause</button>`}
+    ${traceOrigin.value.kind === "live" && cursorIndex.value === null && html`<button id="pause" onClick=${() => goToEvent(shownIndex.value)} title="Pause at this event; more go on coming">Pause</button>`}
     <button id="live" aria-pressed=${cursorIndex.value === null} onClick=${goToNewest} title="Stay at the newest event">Now</button></footer>`;
 }
 

@@ -16,7 +16,7 @@ export const hasStoryBelowPicture = () => storyNotes().length > 0 && !lesson.val
 /** The button that plays; in a story also those that go from step to step, and where in it the shown event is. */
 export function StepControls({ isOver = false }) {
   const stepCount = storyNotes().length;
-  const playButton = html`<button id="play" class=${stepCount ? "primary" : ""} aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or stand still (Space)">${isPlaying.value ? "❚❚ stop" : "▶ play"}</button>`;
+  const playButton = html`<button id="play" class=${stepCount ? "primary" : ""} aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or pause (Space)">${isPlaying.value ? "❚❚ stop" : "▶ play"}</button>`;
   if (!stepCount) return playButton;
   return html`<button id="step-back" onClick=${() => goBySteps(-1)}>◀ step</button>
     ${playButton}
