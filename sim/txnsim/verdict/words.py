@@ -170,7 +170,10 @@ def unfinished_headline(
     partitions_text = ", ".join(partitions)
     if not is_decided:
         with_text = f" with {partitions_text}" if partitions else ""
-        return f"{transactional_id} is open at its coordinator{with_text}; no partition has an open record of it"
+        return (
+            f"{transactional_id} is open at its coordinator{with_text};"
+            " no partition has an open record of it"
+        )
     if partitions:
         return f"{transactional_id} is {state}: its coordinator waits for {partitions_text}"
     return f"{transactional_id} is {state}: its coordinator has yet to write down its end"

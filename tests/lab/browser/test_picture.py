@@ -79,7 +79,8 @@ def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_
     # Details are folded, and what is unfolded once stays so.
     assert page.locator(".strip").count() == 0
     assert page.locator("#event table").count() == 0
-    page.click("#details summary")
+    for fold in ("#details", "#event"):
+        page.click(f"{fold} summary")
     page.locator(".strip").first.wait_for()
     page.locator("#event table").wait_for()
     # What is held has not arrived: no arrow, no batch.

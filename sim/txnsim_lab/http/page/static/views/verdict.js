@@ -4,7 +4,7 @@
 
 import { repairPartition } from "../api.js";
 import { html } from "../html.js";
-import { askedFact, canChangeCluster, cursorIndex, eventCount, events, isLearnersTask, judgedMoment, connectionState, presentAnswer, traceOrigin, unansweredMs, chosenPartition } from "../store.js";
+import { askedFact, canChangeCluster, cursorIndex, eventCount, events, isHangAwaited, isLearnersTask, judgedMoment, connectionState, presentAnswer, traceOrigin, unansweredMs, chosenPartition } from "../store.js";
 
 export const READING_TEXT = "Reading this moment …";
 const CONNECTION_TEXTS = {
@@ -32,7 +32,7 @@ function ageOf(lag) {
     return { text: [stoppedText, traceOrigin.value.kind === "live" && behindText].filter(Boolean).join(" · "), isLive: false };
   }
   if (unansweredMs.value > LATE_ANSWER_MS) return { text: [`○ no answer for ${Math.round(unansweredMs.value / 1000)} s`, behindText].filter(Boolean).join(", "), isLive: false };
-  if (cursorIndex.value !== null) return { text: lag ? `you look back: ${lag.toLocaleString("en")} ${lag === 1 ? "event has" : "events have"} come since` : "paused at this event", isLive: false };
+  if (cursorIndex.value !== null && !isHangAwaited.value) return { text: lag ? `you look back: ${lag.toLocaleString("en")} ${lag === 1 ? "event has" : "events have"} come since` : "paused at this event", isLive: false };
   if (lag) return { text: behindText, isLive: false };
   if (lag === null || !present) return { text: CONNECTION_TEXTS.connecting, isLive: false };
   if (!present.is_recording) return { text: `recording stopped at #${present.position}`, isLive: false };
