@@ -40,7 +40,7 @@ LESSON: Final = "() => void (location.hash = 'lesson=L1&part=0')"
 PINNED: Final = """() => {
   const box = document.querySelector(".drawing");
   const left = box.getBoundingClientRect().left;
-  return box.scrollLeft > 0 && [...box.querySelectorAll(".cap")]
+  return box.scrollLeft > 0 && [...box.querySelectorAll(".cap, .app, .coordinator")]
     .every((name) => Math.abs(name.getBoundingClientRect().left - left) < 4);
 }"""
 
