@@ -170,7 +170,10 @@ def unfinished_headline(
     partitions_text = ", ".join(partitions)
     if not is_decided:
         with_text = f" with {partitions_text}" if partitions else ""
-        return f"{transactional_id} is open at its coordinator{with_text}, and no record of it is"
+        return (
+            f"{transactional_id} is open at its coordinator{with_text};"
+            " no partition has an open record of it"
+        )
     if partitions:
         return f"{transactional_id} is {state}: its coordinator waits for {partitions_text}"
     return f"{transactional_id} is {state}: its coordinator has yet to write down its end"
@@ -236,7 +239,7 @@ def coordinator_sentence(
         is_last_commit: Whether its last transaction was committed; None if none is known to have
             ended.
     """
-    markers = {0: "no marker is owed", 1: "its marker is owed"}.get(
+    markers = {0: "no more markers come", 1: "its marker is owed"}.get(
         owed_count, f"{owed_count} markers are owed"
     )
     match state:
@@ -485,7 +488,7 @@ def _start_text(facts: PartitionFacts) -> str:
     return f"Start one of the brokers {', '.join(map(str, candidates))}."
 
 
-REPAIR_ENDS: Final = "No timeout and no marker ends it: an operator has to."
+REPAIR_ENDS: Final = "No timeout ends it, and no marker is on its way: an operator has to end it."
 """What ends a hanging transaction. The command stands beside it (``Ending.command``)."""
 
 
@@ -603,7 +606,7 @@ def standing_summary(
     fact_texts = [f"{records_behind} {offsets} withheld from readers"]
     if age_ms is not None:
         # Since when it is open is known by a timestamp only, which the producer has set.
-        fact_texts.insert(0, f"first record stamped {age_text(age_ms)} ago")
+        fact_texts.insert(0, f"its first record is {age_text(age_ms)} old by its timestamp")
     if readers or share_groups:
         waiters = [*(readers or ()), *(f"share group {name}" for name in share_groups or ())]
         named_groups = ", ".join(waiters[:NAMED_GROUPS_MAX])

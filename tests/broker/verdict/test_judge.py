@@ -343,12 +343,12 @@ def test_wrong_data_is_told_until_its_records_are_deleted(
         (
             transaction("Ongoing", THERE),
             VerdictState.OPEN,
-            "app is open at its coordinator with t-1, and no record of it is",
+            "app is open at its coordinator with t-1; no partition has an open record of it",
         ),
         (
             transaction("Ongoing"),
             VerdictState.OPEN,
-            "app is open at its coordinator, and no record of it is",
+            "app is open at its coordinator; no partition has an open record of it",
         ),
         (
             transaction("PrepareAbort", THERE),

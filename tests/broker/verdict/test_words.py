@@ -202,7 +202,7 @@ def test_a_summary_leaves_out_an_age_that_is_unknown() -> None:
 def test_a_summary_calls_a_timestamp_one() -> None:
     """A record may be stamped an hour before it is written: "for 1 h" was said after a second."""
     summary = standing_summary(age_ms=3_600_000, records_behind=2, readers=(), share_groups=None)
-    assert summary.startswith("first record stamped 1 h ago · 2 offsets withheld")
+    assert summary.startswith("its first record is 1 h old by its timestamp · 2 offsets")
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_a_summary_calls_a_timestamp_one() -> None:
         ("PrepareCommit", 2, None, "app is decided: commit; 2 markers are owed"),
         ("PrepareAbort", 1, None, "app is decided: abort; its marker is owed"),
         ("PrepareEpochFence", 0, None, "app is being fenced"),
-        ("CompleteAbort", 0, True, "app is over: aborted; no marker is owed"),
-        ("Empty", 0, False, "app is over: aborted; no marker is owed"),
+        ("CompleteAbort", 0, True, "app is over: aborted; no more markers come"),
+        ("Empty", 0, False, "app is over: aborted; no more markers come"),
         ("Empty", 0, None, "app has begun no transaction"),
     ],
 )

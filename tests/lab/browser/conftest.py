@@ -47,7 +47,10 @@ SHOW: Final = """async ([text, moments]) => {
   await loadTrace(new Response(text), { kind: "file", index: 0, title: "a test", moments });
 }"""
 UNFOLDED: Final = """
-try { sessionStorage["txnsim-details"] = "open"; } catch {}
+try {
+  sessionStorage["txnsim-details"] =
+    "details details-shown details-other steps why-more at-work event";
+} catch {}
 """
 """Details are there: most tests read them."""
 CACHE: Final = Path(__file__).parents[3] / ".cache" / "browser"

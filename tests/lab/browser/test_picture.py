@@ -58,11 +58,11 @@ def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_
         *("open", "asks to abort", "aborted ✓"),
         "COORDINATOR · broker 2 ● up",
         *("Ongoing", "PrepareAbort", "CompleteAbort", "Empty: nothing is open"),
-        "app is over: aborted; no marker is owed",
+        "app is over: aborted; no more markers come",
         "PARTITION payments-0 · broker 1 ● up",
         *("0", "✕ ABORT", "app/1", "1", "“late”", "open: app/1", "2"),
         *("open from here · no marker will come", "readers stop here"),
-        *("“late”, held 1.3 s", "ABORT marker"),
+        *("“late”, was held 1.3 s", "ABORT marker"),
     ]
     assert page.locator(".drawn .flight[marker-end]").count() == 2
     assert page.locator(".drawn .batch.hanging").count() == 1
@@ -79,7 +79,8 @@ def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_
     # Details are folded, and what is unfolded once stays so.
     assert page.locator(".strip").count() == 0
     assert page.locator("#event table").count() == 0
-    page.click("#details summary")
+    for fold in ("#details", "#event"):
+        page.click(f"{fold} summary")
     page.locator(".strip").first.wait_for()
     page.locator("#event table").wait_for()
     # What is held has not arrived: no arrow, no batch.
@@ -234,7 +235,7 @@ def keep_hang(steps: list[dict[str, Any]]) -> None:
     rows = "".join(
         f"  {json.dumps(step, ensure_ascii=False, separators=(',', ':'))},\n" for step in steps
     )
-    rows = re.sub(r", held [0-9.]+ s", ", held", rows)
+    rows = re.sub(r"held [0-9.]+ s", "held", rows)
     Path(str(module)).write_text(f"{beginning}export const HANG_STORY = [\n{rows}];\n", "utf-8")
 
 
@@ -252,7 +253,7 @@ def without_time(step: dict[str, Any]) -> str:
     for item in placed:
         if "tick" in item:
             item["tick"] = picture["ticks"][item["tick"]]
-    return re.sub(r", held [0-9.]+ s", ", held", repr(step))
+    return re.sub(r"held [0-9.]+ s", "held", repr(step))
 
 
 def test_the_first_screen_plays_until_somebody_looks_closely(

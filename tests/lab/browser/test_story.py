@@ -28,6 +28,21 @@ TOUCHED: Final = """() => [...document.querySelectorAll("button, select, summary
   .map(([text, { width, height }]) => `${text}: ${width} by ${height}`)"""
 TOUCH_MIN_VIEWS: Final = ("1", "2", "3", "4", "5", "6", "7", "8", "9")
 SMALLEST_PX: Final = 12
+OPEN_FOLDS: Final = "(n) => document.querySelectorAll('details.folded[open]').length === n"
+WATCH_STEPS: Final = """() => {
+  globalThis.__steps = [];
+  new MutationObserver(() => {
+    const shown = document.querySelector(".story .step-of")?.textContent;
+    if (shown && __steps.at(-1) !== shown) __steps.push(shown);
+  }).observe(document.body, { childList: true, subtree: true, characterData: true });
+}"""
+LESSON: Final = "() => void (location.hash = 'lesson=L1&part=0')"
+PINNED: Final = """() => {
+  const box = document.querySelector(".drawing");
+  const left = box.getBoundingClientRect().left;
+  return box.scrollLeft > 0 && [...box.querySelectorAll(".cap, .app, .coordinator")]
+    .every((name) => Math.abs(name.getBoundingClientRect().left - left) < 4);
+}"""
 
 
 def reader_x(page: Page) -> float:
@@ -107,6 +122,7 @@ def test_the_words_of_the_story_do_not_contradict_each_other(
     assert "It leaves without “paid”" in page.inner_text(".story .now")
     page.wait_for_selector("#why:not(.stale) .cause")
     assert "stamped 1 h ago" in page.inner_text("#why")
+    assert "its first record is 1 h old by its timestamp" in page.inner_text("#verdict")
     assert "stand at offset 1" in page.inner_text("[data-partition='orders-0']")
     tabs = page.locator("nav button").all_inner_texts()
     assert tabs[:4] == ["Picture", "Coordinator", "Producers", "Timeline"]
@@ -119,10 +135,78 @@ def test_it_is_ended_only_at_the_present_moment(fresh_server: TxnsimServer, new_
     make_hang(page)
     page.wait_for_selector("#repair:enabled")
     page.keyboard.press("ArrowLeft")
-    page.wait_for_selector("#repair:disabled:has-text('only at now')")
+    page.wait_for_selector("#repair:disabled:has-text('go to now to use it')")
     assert "earlier moment" in page.get_attribute("#repair", "title")
     page.keyboard.press("l")
-    page.wait_for_selector("#repair:enabled:not(:has-text('only at now'))")
+    page.wait_for_selector("#repair:enabled:not(:has-text('go to now to use it'))")
+
+
+def test_a_fold_opens_alone_and_the_page_itself_never_scrolls(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http, is_unfolded=False, **SCREENS["desk"])
+    make_hang(page)
+    page.wait_for_selector("#why:not(.stale) .cause")
+    folds = page.locator("details.folded")
+    for n in range(folds.count()):
+        assert page.locator("details.folded[open]").count() == n
+        folds.nth(n).locator("summary").click()
+        page.wait_for_function(OPEN_FOLDS, arg=n + 1)
+    assert folds.count() == 5
+    for key in TOUCH_MIN_VIEWS:
+        page.keyboard.press(key)
+        assert page.evaluate("document.scrollingElement.scrollHeight") == 720, key
+
+
+def test_a_step_by_hand_pauses_play_and_the_last_one_moves_nothing(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http, is_unfolded=False, **SCREENS["desk"])
+    make_hang(page)
+    page.wait_for_selector("#why:not(.stale) .cause")
+    place = page.locator(".drawing").bounding_box()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".step-of:text-is('Step 6 of 6')")
+    assert page.locator("#said").count() == 0
+    assert page.locator(".drawing").bounding_box() == place
+    page.keyboard.press("Space")
+    page.wait_for_selector("#play[aria-pressed=true]")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#play[aria-pressed=false]")
+    page.wait_for_selector(".step-of:text-is('Step 2 of 6')")
+    page.click("#present")
+    page.wait_for_selector("body.presented")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("body:not(.presented)")
+
+
+def test_the_story_begins_with_its_first_step(fresh_server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(fresh_server.http, is_unfolded=False, **SCREENS["desk"])
+    page.evaluate(WATCH_STEPS)
+    page.click("#practise")
+    page.wait_for_selector("#past")
+    assert page.evaluate("() => __steps") == ["Step 1 of 6"]
+
+
+def test_an_open_sheet_closes_when_something_else_is_shown(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http, is_unfolded=False, **SCREENS["telephone"])
+    make_hang(page)
+    for way in ("() => __page['store.js'].chooseView('coordinator')", LESSON):
+        page.click("#sheet[aria-expanded=false]")
+        page.wait_for_selector("#sheet[aria-expanded=true]")
+        page.evaluate(way)
+        page.wait_for_selector("#sheet[aria-expanded=false]")
+
+
+def test_the_names_of_the_rows_stay_in_sight(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http, is_unfolded=False, **SCREENS["telephone"])
+    page.evaluate(PLAY, ["z21", "TV2"])
+    page.wait_for_selector("#verdict[data-verdict]")
+    for left in (10_000, 40):
+        page.evaluate("(left) => (document.querySelector('.drawing').scrollLeft = left)", left)
+        page.wait_for_function(PINNED)
 
 
 def test_the_focus_returns_when_the_help_closes(fresh_server: TxnsimServer, new_page: Any) -> None:

@@ -1,10 +1,10 @@
 // @ts-check
 // The table of keys, used by the handler, the help and a test. No key acts while somebody types.
 
-import { goBySteps, togglePlaying } from "./player.js";
+import { chooseEvent, chooseStep, togglePlaying } from "./player.js";
 import { transactionalIdOf } from "./reducer.js";
 import { isSite } from "./site.js";
-import { shownIndex, chooseView, events, runFile, goToEvent, isHelpOpen, indexOfPosition, newestEventIndex, goToNewest, searchQuery, noticeText, isShareOpen, shownEvent } from "./store.js";
+import { shownIndex, chooseView, events, runFile, isHelpOpen, indexOfPosition, newestEventIndex, goToNewest, searchQuery, noticeText, isPresenting, isShareOpen, shownEvent } from "./store.js";
 import { hasFailed } from "./words.js";
 
 export const VIEW_TITLES = [
@@ -36,17 +36,18 @@ export function toggleOverlay(overlay) {
   return true;
 }
 
-/** Close the help and Share; the focus returns to where it was. */
+/** Close the help and Share; the focus returns to where it was. False where none is open. */
 function closeOverlays() {
-  if (!isHelpOpen.value && !isShareOpen.value) return;
+  if (!isHelpOpen.value && !isShareOpen.value) return false;
   isHelpOpen.value = false;
   isShareOpen.value = false;
   requestAnimationFrame(() => focusedBefore?.focus());
+  return true;
 }
 
 /** Go to the next event, forwards or backwards, for which `isMeant` holds; false where there is none. */
 const seekEvent = (from, step, isMeant) => {
-  for (let eventIndex = from + step; eventIndex >= 0 && eventIndex < events.length; eventIndex += step) if (isMeant(events[eventIndex])) return goToEvent(eventIndex);
+  for (let eventIndex = from + step; eventIndex >= 0 && eventIndex < events.length; eventIndex += step) if (isMeant(events[eventIndex])) return chooseEvent(eventIndex);
   return false;
 };
 const goByEvents = (step) => seekEvent(shownIndex.value, step, () => true);
@@ -54,14 +55,14 @@ const isErrorEvent = (event) => event.k === "log.reject" || event.k === "marker.
 const isOfShownTransaction = (event) => Boolean(event.tx) && transactionalIdOf(event.tx) === transactionalIdOf(shownEvent.value?.tx ?? "");
 
 export const KEY_BINDINGS = [
-  [" ", "play, or stand still", togglePlaying],
+  [" ", "play, or pause", togglePlaying],
   [".", "next event", () => goByEvents(1)],
   [",", "previous event", () => goByEvents(-1)],
   ["n", "next event of this transaction", () => seekEvent(shownIndex.value, 1, isOfShownTransaction)],
   ["p", "previous event of this transaction", () => seekEvent(shownIndex.value, -1, isOfShownTransaction)],
   ["[", "the event that is the cause", () => {
     const causeEventIndex = shownEvent.value?.p.length ? indexOfPosition(shownEvent.value.p[0]) : undefined;
-    return causeEventIndex !== undefined && goToEvent(causeEventIndex);
+    return causeEventIndex !== undefined && chooseEvent(causeEventIndex);
   }],
   ["]", "the first event that is an effect", () => {
     const causeEvent = shownEvent.value;
@@ -69,10 +70,10 @@ export const KEY_BINDINGS = [
   }],
   ["e", "next error", () => seekEvent(shownIndex.value, 1, isErrorEvent)],
   ["v", "next violation", () => seekEvent(shownIndex.value, 1, (event) => event.k === "check.violation")],
-  ["ArrowRight", "next step of the story", () => goBySteps(1)],
-  ["ArrowLeft", "step of the story before", () => goBySteps(-1)],
-  ["Home", "first event", () => goToEvent(0)],
-  ["End", "last event", () => goToEvent(newestEventIndex())],
+  ["ArrowRight", "next step of the story", () => chooseStep(1)],
+  ["ArrowLeft", "step of the story before", () => chooseStep(-1)],
+  ["Home", "first event", () => chooseEvent(0)],
+  ["End", "last event", () => chooseEvent(newestEventIndex())],
   ["l", "live: stay at the newest event, also when more come", () => goToNewest()],
   ["w", "why does the reader wait?", () => {
     chooseView("stage");
@@ -84,8 +85,8 @@ export const KEY_BINDINGS = [
   }],
   ["s", "share what is shown", () => toggleOverlay(isShareOpen)],
   ["?", "keys and words", () => toggleOverlay(isHelpOpen)],
-  ["Escape", "close the help or Share, empty the search", () => {
-    closeOverlays();
+  ["Escape", "close the help or Share, else leave Present; empty the search", () => {
+    if (!closeOverlays()) isPresenting.value = false;
     searchQuery.value = "";
   }],
   ...VIEW_TITLES.map(([name, title], n) => [String(n + 1), `view: ${title}`, () => {

@@ -7,11 +7,11 @@ import { followAddress } from "./address.js";
 import { isRunLinked, explainEvent, showKeptExplanation, leaveRun, followLiveTrace, followPresent, openSession, startRecording, showRunOfFile, showPackedRuns } from "./api.js";
 import { html } from "./html.js";
 import { KEY_BINDINGS, VIEW_TITLES, onKey, toggleOverlay, availableViews } from "./keys.js";
-import { PLAY_SPEEDS, playSpeed } from "./player.js";
+import { PLAY_SPEEDS, chooseEvent, playSpeed } from "./player.js";
 import { isSite, keepFilesOffline, startWorker } from "./site.js";
 import { savePng, saveSvg } from "./save.js";
 import { hasUserData, stepAt } from "./stage.js";
-import { askedFact, comparison, shownIndex, isRunBusy, chooseView, eventCount, cursorIndex, isDetailed, isEmbedded, isLearnersTask, events, explanation, runFile, isTraceFull, goToEvent, isHelpOpen, indexOfPosition, traceHeader, newestEventIndex, lesson, connectionState, goToNewest, lostEventCount, judgedMoment, storyNotes, isPresenting, problemText, eventRate, readEventCount, isClusterReplaced, noticeText, isShareOpen, shownEvent, traceOrigin, shownState, shownView, findings, shownCausesOf } from "./store.js";
+import { askedFact, comparison, shownIndex, isRunBusy, chooseView, eventCount, cursorIndex, isDetailed, isEmbedded, isHangAwaited, isLearnersTask, events, explanation, runFile, isTraceFull, goToEvent, isHelpOpen, indexOfPosition, traceHeader, newestEventIndex, lesson, connectionState, goToNewest, lostEventCount, judgedMoment, storyNotes, isPresenting, problemText, eventRate, readEventCount, isClusterReplaced, noticeText, isShareOpen, shownEvent, traceOrigin, shownState, shownView, findings, shownCausesOf } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
@@ -73,7 +73,7 @@ function JudgesFindings() {
 }
 
 /** Whether the shown event is not the newest. */
-const isBeforeNewest = () => cursorIndex.value !== null && shownIndex.value < eventCount.value - 1;
+const isBeforeNewest = () => cursorIndex.value !== null && !isHangAwaited.value && shownIndex.value < eventCount.value - 1;
 
 /** A button that names the shown step or event, where it is not the newest, and leads back to the newest. */
 function BackToNow() {
@@ -132,6 +132,10 @@ const isStageEmpty = () => shownView.value === "stage" && traceOrigin.value.kind
 
 /** On a small screen the inspector is a sheet at the bottom; this tells whether it is up. */
 const isSheetUp = signal(false);
+effect(() => { // it would cover what comes
+  void [shownView.value, traceOrigin.value, lesson.value?.part];
+  isSheetUp.value = false;
+});
 
 function Inspector() {
   const event = shownEvent.value;
@@ -170,21 +174,21 @@ function Scrubber() {
   const isStoryAbove = shownView.value === "stage" && hasStoryBelowPicture() && !isHelpOpen.value && !isShareOpen.value;
   const positionText = event ? `#${event.i} / ${events[newestIndex].i} · ${millisecondsText(event)}` : "no events";
   return html`<footer>
-    ${!stepCount || isDetailed.value ? html`<button onClick=${() => goToEvent(0)} aria-label="first event">|◀</button>
-    <button onClick=${() => goToEvent(shownIndex.value - 1)} aria-label="previous event">◀</button>
-    <button onClick=${() => goToEvent(shownIndex.value + 1)} aria-label="next event">▶</button>
-    <button onClick=${() => goToEvent(newestEventIndex())} aria-label="last event">▶|</button>` : ""}
+    ${!stepCount || isDetailed.value ? html`<button onClick=${() => chooseEvent(0)} aria-label="first event">|◀</button>
+    <button onClick=${() => chooseEvent(shownIndex.value - 1)} aria-label="previous event">◀</button>
+    <button onClick=${() => chooseEvent(shownIndex.value + 1)} aria-label="next event">▶</button>
+    <button onClick=${() => chooseEvent(newestEventIndex())} aria-label="last event">▶|</button>` : ""}
     ${!isStoryAbove && html`<${StepControls} />`}
     <label class="speed"><span class="sr">Speed</span><select id="speed" value=${playSpeed.value} onChange=${(e) => (playSpeed.value = Number(e.target.value))}>${PLAY_SPEEDS.map((factor) => html`<option value=${factor}>${factor}×</option>`)}</select></label>
     <span class="line"><input id="time" type="range" min="0" max=${newestIndex} ref=${(el) => { if (el) el.value = Math.max(0, shownIndex.value); }} aria-label="time"
-      aria-valuetext=${event ? `event ${event.i}: ${KIND_MEANINGS[event.k] ?? event.k}` : "no event"} onInput=${(e) => goToEvent(Number(e.target.value))} />
+      aria-valuetext=${event ? `event ${event.i}: ${KIND_MEANINGS[event.k] ?? event.k}` : "no event"} onInput=${(e) => chooseEvent(Number(e.target.value))} />
       ${storyNotes().slice(-MARKED_STEPS_MAX).map((index, n, noteIndices) => {
         const stepEndIndex = (noteIndices[n + 1] ?? eventCount.value) - 1;
-        return html`<i aria-hidden="true" class=${`step${stepEndIndex <= shownIndex.value ? " passed" : ""}`} title=${askedFact.value ? undefined : events[index].d.text} style=${{ "--part": stepEndIndex / Math.max(1, newestIndex) }} onClick=${() => goToEvent(stepEndIndex)}></i>`;
+        return html`<i aria-hidden="true" class=${`step${stepEndIndex <= shownIndex.value ? " passed" : ""}`} title=${askedFact.value ? undefined : events[index].d.text} style=${{ "--part": stepEndIndex / Math.max(1, newestIndex) }} onClick=${() => chooseEvent(stepEndIndex)}></i>`;
       })}</span>
     ${(!stepCount || isDetailed.value) && html`<span class="where">${positionText}</span>`}
     ${eventRate.value > 0 && html`<span id="rate" class="where">${eventRate.value.toLocaleString("en")} events/s</span>`}
-    ${traceOrigin.value.kind === "live" && cursorIndex.value === null && html`<button id="pause" onClick=${() => goToEvent(shownIndex.value)} title="Stand still at this event; more go on coming">Pause</button>`}
+    ${traceOrigin.value.kind === "live" && cursorIndex.value === null && html`<button id="pause" onClick=${() => goToEvent(shownIndex.value)} title="Pause at this event; more go on coming">Pause</button>`}
     <button id="live" aria-pressed=${cursorIndex.value === null} onClick=${goToNewest} title="Stay at the newest event">Now</button></footer>`;
 }
 

@@ -96,7 +96,7 @@ function holdDurationText(event) {
   for (let holdNumber = heldMessageIndices.length - 1; receiveEvent && holdNumber >= Math.max(0, heldMessageIndices.length - EXAMINED_HOLDS_MAX); holdNumber -= 1) {
     const holdEvent = events[heldMessageIndices[holdNumber]];
     if (holdEvent.i < receiveEvent.i) return "";
-    if (holdEvent.i < event.i && nearestAncestor(holdEvent, (cause) => cause.i === receiveEvent.i)) return `, held${durationText(holdEvent, event)}`;
+    if (holdEvent.i < event.i && nearestAncestor(holdEvent, (cause) => cause.i === receiveEvent.i)) return `, was held${durationText(holdEvent, event)}`;
   }
   return "";
 }

@@ -39,7 +39,17 @@ export function goToStep(stepNumber) {
   else goToEvent((noteIndices[stepNumber] ?? events.length) - 1);
   return true;
 }
-export function goBySteps(stepCount) {
+/** Go to an event by hand: play stops. */
+export function chooseEvent(index) {
+  isPlaying.value = false;
+  goToEvent(index);
+}
+/** Go by steps of the story by hand: play stops. Beyond the last one nothing happens; false where there is no story. */
+export function chooseStep(stepCount) {
+  isPlaying.value = false;
+  return goBySteps(stepCount) || storyNotes().length > 0;
+}
+function goBySteps(stepCount) {
   noticeText.value = ""; // it belongs to the step before
   return goToStep((stepAt(shownIndex.value)?.number ?? 0) + stepCount);
 }

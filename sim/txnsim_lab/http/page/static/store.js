@@ -70,8 +70,10 @@ export const askedFact = computed(() => {
 export const isLearnersTask = computed(() => Boolean(lesson.value && lesson.value.part < lesson.value.parts.length));
 /** Whether the page is presented to a class: in large type, with answers on demand. */
 export const isPresenting = signal(/[#&]present=1/.test(globalThis.location?.hash ?? ""));
-/** Whether details are unfolded: fields of events, commands, evidence. A tab remembers it. */
-export const isDetailed = signal(rememberInTab("txnsim-details") === "open");
+/** Ids of the folds that are open. A tab remembers them. */
+export const openFolds = signal((rememberInTab("txnsim-details") ?? "").split(" "));
+/** Whether details of events are unfolded. */
+export const isDetailed = computed(() => openFolds.value.includes("details") || openFolds.value.includes("event"));
 /** Whether the page is embedded in another one and shows the picture and the steps only. */
 export const isEmbedded = /[#&]embed=1/.test(globalThis.location?.hash ?? "");
 /** Whether a command to a driven run is under way. */
@@ -245,6 +247,10 @@ export function goToNewest() {
     inspectedIndex.value = null;
   });
 }
+
+/** Where the page stands until a hang has been made, so that its end is not seen first; null for nowhere. */
+export const waitingIndex = signal(null);
+export const isHangAwaited = computed(() => waitingIndex.value !== null && cursorIndex.value === waitingIndex.value);
 
 /** Choose a view, and close the help or Share. */
 export function chooseView(name) {

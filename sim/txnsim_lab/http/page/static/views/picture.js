@@ -83,6 +83,7 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
   const boxRef = useRef(null);
   useEffect(() => {
     boxRef.current.scrollLeft = boxRef.current.scrollWidth; // where the picture is wider than its place, its newest end is in sight
+    pinNames({ currentTarget: boxRef.current });
   });
   const tops = isNarrow ? NARROW_TOPS : TOPS;
   const appSpans = picture.app.spans.map((span) => measureSpan(span, span.text));
@@ -104,7 +105,7 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
   const waitingFlight = isNarrow ? picture.flights.find(({ how }) => how !== "delivered") : undefined; // no curves here: what is on its way has a line of its own
   const applicationText = shortenText(picture.app.text, isNarrow ? NARROW_TEXT_LENGTH_MAX : 60);
   const shownHeight = height + (isNarrow ? 0 : AXIS_HEIGHT);
-  return html`<div class="drawing" ref=${boxRef}><svg preserveAspectRatio="xMinYMin" style=${{ "--width": width, "--height": shownHeight }} class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width + 4} ${shownHeight}`}>
+  return html`<div class="drawing" ref=${boxRef} onScroll=${pinNames}><svg preserveAspectRatio="xMinYMin" style=${{ "--width": width, "--height": shownHeight }} class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width + 4} ${shownHeight}`}>
     <defs>${["new", "old"].map((name) => html`<marker id=${`tip-${name}`} class=${`tip ${name}`} markerWidth="10" markerHeight="10" refX="6" refY="4" orient="auto" markerUnits="userSpaceOnUse"><path d="M0,0L8,4L0,8z" /></marker>`)}
       <pattern id="stripes" width="8" height="8" patternTransform="rotate(45)" patternUnits="userSpaceOnUse"><rect class="ground" width="8" height="8" /><rect class="stripe" width="3" height="8" /></pattern></defs>
     ${flights.map(({ flight, curve }) => html`<${FlightCurve} key=${flightKey(flight)} flight=${flight} curve=${curve} />`)}
@@ -120,6 +121,12 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
     ${logs.map((log, n) => html`<${LogPicture} key=${log.tp} log=${log} arrivals=${isStep ? newArrivals(picture.flights, n) : []} isStill=${isStill} />`)}
     ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
     ${!isNarrow && shownTicks(picture.ticks, tickPositions).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg></div>`;
+}
+
+/** Keep the names of the rows at the left edge of what is in sight. */
+function pinNames({ currentTarget: box }) {
+  const svg = box.firstElementChild;
+  svg.style.setProperty("--pinned", `${Math.max(0, (box.getBoundingClientRect().left - svg.getBoundingClientRect().left) / svg.getScreenCTM().a)}px`);
 }
 
 /** The labels of the axis that differ from the one before, and have room. */

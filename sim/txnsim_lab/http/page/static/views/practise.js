@@ -6,7 +6,7 @@ import { effect } from "@preact/signals";
 import { changeCluster, playRun, postJson, runTask } from "../api.js";
 import { html } from "../html.js";
 import { goToStep, isPlaying, prefersReducedMotion } from "../player.js";
-import { chooseView, chosenPartition, chosenTransactionalId, eventCount, storyNotes, traceOrigin } from "../store.js";
+import { chooseView, chosenPartition, chosenTransactionalId, eventCount, goToEvent, goToNewest, isHangAwaited, shownIndex, storyNotes, traceOrigin, waitingIndex } from "../store.js";
 
 /** How many steps the story of a hang has. */
 const HANG_STEP_COUNT = 6;
@@ -17,6 +17,7 @@ function playHangFromStep(stepNumber) {
     if (!eventCount.value || storyNotes().length < stepNumber - 1 + HANG_STEP_COUNT) return;
     queueMicrotask(() => {
       stopWatching();
+      waitingIndex.value = null;
       goToStep(stepNumber);
       isPlaying.value = !prefersReducedMotion();
     });
@@ -44,7 +45,11 @@ export function PractiseButton({ isAgain = false, children }) {
       chosenTransactionalId.value = null;
       playHangFromStep(stepsBefore + 1);
       return ""; // the story says it, from its first step
-    }).finally(() => setBusy(false));
+    }).then((outcome) => {
+      setBusy(false);
+      if (outcome === null && isHangAwaited.value) goToNewest(); // it has failed, and that is said
+    });
+    if (eventCount.value) goToEvent((waitingIndex.value = shownIndex.value));
   }}>${isBusy ? "One is being made …" : isAgain ? "Make another one hang" : children}</button>`;
 }
 

@@ -3,9 +3,9 @@
 
 import { runTask, compareWithRun, playRun } from "../api.js";
 import { html } from "../html.js";
-import { goBySteps, isPlaying, togglePlaying } from "../player.js";
+import { chooseEvent, chooseStep, isPlaying, togglePlaying } from "../player.js";
 import { hasUserData, stepAt } from "../stage.js";
-import { comparison, drivenRun, events, goToEvent, judgedMoment, leaderWritesOf, lesson, shownIndex, storyNotes, traceOrigin } from "../store.js";
+import { comparison, drivenRun, events, judgedMoment, leaderWritesOf, lesson, shownIndex, storyNotes, traceOrigin } from "../store.js";
 import { tapeOf } from "../tape.js";
 import { Disclosure } from "./folded.js";
 import { PractiseButton } from "./practise.js";
@@ -16,11 +16,11 @@ export const hasStoryBelowPicture = () => storyNotes().length > 0 && !lesson.val
 /** The button that plays; in a story also those that go from step to step, and where in it the shown event is. */
 export function StepControls({ isOver = false }) {
   const stepCount = storyNotes().length;
-  const playButton = html`<button id="play" class=${stepCount ? "primary" : ""} aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or stand still (Space)">${isPlaying.value ? "❚❚ stop" : "▶ play"}</button>`;
+  const playButton = html`<button id="play" class=${stepCount ? "primary" : ""} aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or pause (Space)">${isPlaying.value ? "❚❚ stop" : "▶ play"}</button>`;
   if (!stepCount) return playButton;
-  return html`<button id="step-back" onClick=${() => goBySteps(-1)}>◀ step</button>
+  return html`<button id="step-back" onClick=${() => chooseStep(-1)}>◀ step</button>
     ${playButton}
-    <button id="step-on" onClick=${() => goBySteps(1)}>step ▶</button>
+    <button id="step-on" onClick=${() => chooseStep(1)}>step ▶</button>
     <span class="step-of">${isOver ? `After step ${stepCount}` : `Step ${stepAt(shownIndex.value)?.number ?? 0} of ${stepCount}`}</span>`;
 }
 
@@ -48,7 +48,7 @@ export function Story({ shownMoment, partitionName }) {
     ${traceOrigin.value.kind === "live" && shownNumber === noteIndices.length && html`<p class="next"><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with a leader that asks first</button> <${PractiseButton} isAgain=${true} /></p>`}
     <${Disclosure} id="steps" label=${`All ${noteIndices.length} steps`}><ol>
     ${noteIndices.map((noteIndex, n) => html`<li aria-current=${n + 1 === shownNumber && !repairSentence ? "step" : undefined}>
-      <button class="caption" onClick=${() => goToEvent((noteIndices[n + 1] ?? events.length) - 1)}>${events[noteIndex].d.text}</button></li>`)}
+      <button class="caption" onClick=${() => chooseEvent((noteIndices[n + 1] ?? events.length) - 1)}>${events[noteIndex].d.text}</button></li>`)}
     ${repairSentence && html`<li aria-current="step">${repairSentence}</li>`}
     ${nextStep && html`<li class="later">${nextStep.text}</li>`}</ol><//></section>`;
 }

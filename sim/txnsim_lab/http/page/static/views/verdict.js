@@ -4,9 +4,9 @@
 
 import { repairPartition } from "../api.js";
 import { html } from "../html.js";
-import { askedFact, canChangeCluster, cursorIndex, eventCount, events, isLearnersTask, judgedMoment, connectionState, presentAnswer, traceOrigin, unansweredMs, chosenPartition } from "../store.js";
+import { askedFact, canChangeCluster, cursorIndex, eventCount, events, isHangAwaited, isLearnersTask, judgedMoment, connectionState, presentAnswer, traceOrigin, unansweredMs, chosenPartition } from "../store.js";
 
-export const READING_TEXT = "Reading it again …";
+export const READING_TEXT = "Reading this moment …";
 const CONNECTION_TEXTS = {
   connecting: "connecting …", off: "nothing is recorded", lost: "○ the server does not answer, trying again",
   none: "no run is open", done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that txnsim serve printed",
@@ -32,7 +32,7 @@ function ageOf(lag) {
     return { text: [stoppedText, traceOrigin.value.kind === "live" && behindText].filter(Boolean).join(" · "), isLive: false };
   }
   if (unansweredMs.value > LATE_ANSWER_MS) return { text: [`○ no answer for ${Math.round(unansweredMs.value / 1000)} s`, behindText].filter(Boolean).join(", "), isLive: false };
-  if (cursorIndex.value !== null) return { text: lag ? `you look back: ${lag.toLocaleString("en")} ${lag === 1 ? "event has" : "events have"} come since` : "you stand still here", isLive: false };
+  if (cursorIndex.value !== null && !isHangAwaited.value) return { text: lag ? `you look back: ${lag.toLocaleString("en")} ${lag === 1 ? "event has" : "events have"} come since` : "paused at this event", isLive: false };
   if (lag) return { text: behindText, isLive: false };
   if (lag === null || !present) return { text: CONNECTION_TEXTS.connecting, isLive: false };
   if (!present.is_recording) return { text: `recording stopped at #${present.position}`, isLive: false };
@@ -70,7 +70,7 @@ function EndButton({ partition }) {
   return html`<button class="primary" id="repair" disabled=${refusal !== ""} title=${refusal || partition.ends.command} onClick=${() => {
     chosenPartition.value = partition.partition; // it stays in sight after the repair, when others are in more trouble
     void repairPartition(partition);
-  }}>${partition.ends.action}${isLookingBack && canChangeCluster.value && html`<small>only at now</small>`}</button>`;
+  }}>${partition.ends.action}${isLookingBack && canChangeCluster.value && html`<small>go to now to use it</small>`}</button>`;
 }
 
 /** The verdict on another run, as a line. */
