@@ -92,15 +92,15 @@ def fill_segment(
 
     Args:
         buffer: uint8, as long as the segment may be.
-        data: ``data_template``.
-        marker: ``marker_template``.
-        tables: ``crc_tables``.
-        state: ``STATE_COLUMNS`` numbers.
-        slots: ``ACTIVE`` rows of (producer's number or -1, batches left).
-        sequences: Next sequence of each producer of the partition.
+        data_template: From ``make_data_template``.
+        marker_template: From ``make_marker_template``.
+        crc_tables: From ``read_crc_tables``.
+        fill_state: ``STATE_COLUMNS`` numbers.
+        active_slots: ``ACTIVE_SLOTS`` rows of (producer's number or -1, batches left).
+        next_sequences: Next sequence of each producer of the partition.
         first_producer_id: Id of its first producer.
         transaction_count: How many it has in all.
-        batch_count: Of data, in each.
+        batches_per_transaction: Of data, in each.
         stray_batches: For each open one: batches before it, producer id, sequence, offset (out).
 
     Returns:
@@ -127,31 +127,15 @@ def fill_segment(
             fill_state, active_slots, next_sequences, transaction_count, batches_per_transaction
         )
         producer_number = active_slots[slot, 0]
+        producer_id = first_producer_id + producer_number
         if active_slots[slot, 1] == 0:
-            buffer[position : position + marker_template.shape[0]] = marker_template
-            buffer[position + _TYPE_AT] = 0 if fill_state[ENDED_INDEX] % ABORT_EVERY == 0 else 1
-            _put_batch(
-                buffer,
-                position,
-                marker_template,
-                crc_tables,
-                fill_state,
-                first_producer_id + producer_number,
-                -1,
-            )
+            _put_marker(buffer, position, marker_template, crc_tables, fill_state, producer_id)
             position += marker_template.shape[0]
             active_slots[slot, 0] = -1
-            fill_state[ENDED_INDEX] += 1
         else:
             sequence = next_sequences[producer_number]
             _put_batch(
-                buffer,
-                position,
-                data_template,
-                crc_tables,
-                fill_state,
-                first_producer_id + producer_number,
-                sequence,
+                buffer, position, data_template, crc_tables, fill_state, producer_id, sequence
             )
             position += data_template.shape[0]
             next_sequences[producer_number] += 1
@@ -182,6 +166,22 @@ def _draw_slot(
             ) % next_sequences.shape[0]
             fill_state[BEGUN_INDEX] += 1
             return int(slot)
+
+
+@njit(cache=True)
+def _put_marker(
+    buffer: Any,
+    position: int,
+    marker_template: Any,
+    crc_tables: Any,
+    fill_state: Any,
+    producer_id: int,
+) -> None:
+    """Write the marker that ends a transaction: ABORT for every tenth, else COMMIT."""
+    buffer[position : position + marker_template.shape[0]] = marker_template
+    buffer[position + _TYPE_AT] = 0 if fill_state[ENDED_INDEX] % ABORT_EVERY == 0 else 1
+    _put_batch(buffer, position, marker_template, crc_tables, fill_state, producer_id, -1)
+    fill_state[ENDED_INDEX] += 1
 
 
 @njit(cache=True)

@@ -106,6 +106,37 @@ STEP_BACK_SCRIPT: Final = """() => {
 }"""
 
 
+class TraceEventLines:
+    """Numbers the events of a made trace, and writes each as a line."""
+
+    def __init__(self) -> None:
+        self.event_count = 0
+
+    def write_event(
+        self,
+        node_index: int,
+        event_kind: str,
+        transaction_name: str,
+        event_data: dict[str, Any],
+        *,
+        parent_distance: int | None = None,
+    ) -> str:
+        """Write the next event; its cause, if it has one, is ``parent_distance`` events before."""
+        event_index = self.event_count
+        self.event_count += 1
+        event_fields = {
+            "i": event_index,
+            "t": self.event_count * 10,
+            "n": node_index,
+            "l": self.event_count,
+            "p": [] if parent_distance is None else [event_index - parent_distance],
+            "k": event_kind,
+            "tx": transaction_name,
+            "d": event_data,
+        }
+        return json.dumps(event_fields, separators=(",", ":"))
+
+
 def make_trace_lines() -> Iterator[str]:
     """Write a million events: transactions of 50 producers on 12 partitions, one after another."""
     node_names = [f"broker/{1 + n % 3}/log/t-{n}" for n in range(12)] + [
@@ -114,29 +145,7 @@ def make_trace_lines() -> Iterator[str]:
     ]
     header_fields = {"k": "run", "schema": 2, "level": "brief", "scenario": "made", "seed": 1}
     yield json.dumps(header_fields | {"nodes": node_names}, separators=(",", ":"))
-    event_count = 0
-
-    def event_line(
-        node_index: int,
-        event_kind: str,
-        transaction_name: str,
-        event_data: dict[str, Any],
-        parent_positions: list[int],
-    ) -> str:
-        nonlocal event_count
-        event_count += 1
-        event_fields = {
-            "i": event_count - 1,
-            "t": event_count * 10,
-            "n": node_index,
-            "l": event_count,
-            "p": parent_positions,
-            "k": event_kind,
-        }
-        return json.dumps(
-            event_fields | {"tx": transaction_name, "d": event_data}, separators=(",", ":")
-        )
-
+    event_lines = TraceEventLines()
     for partition in range(12):
         role_data = {
             "role": "leader",
@@ -144,79 +153,49 @@ def make_trace_lines() -> Iterator[str]:
             "epoch": 0,
             "tp": f"t-{partition}",
         }
-        yield event_line(partition, "node.role", "", role_data, [])
+        yield event_lines.write_event(partition, "node.role", "", role_data)
     next_offsets = [0] * 12
     transaction_number = 0
-    while event_count < TRACE_EVENTS - 7:
+    while event_lines.event_count < TRACE_EVENTS - 7:
         partition, producer_id = transaction_number % 12, transaction_number % 50
-        transaction_name, partition_name, base_offset = (
-            f"app-{producer_id}/{producer_id}:0",
-            f"t-{partition}",
-            next_offsets[partition],
-        )
-        transaction_data = {
-            "pid": producer_id,
-            "epoch": 0,
-            "partitions": [partition_name],
-            "timeout_ms": 60000,
-        }
-        yield event_line(
-            12,
-            "txn.complete",
-            transaction_name,
-            transaction_data | {"state": "Ongoing", "pending": None},
-            [],
-        )
-        opening_data = {"tp": partition_name, "pid": producer_id, "epoch": 0, "first": base_offset}
-        yield event_line(partition, "pid.open", transaction_name, opening_data, [event_count - 1])
-        batch_data = {
-            "tp": partition_name,
-            "base": base_offset,
-            "last": base_offset,
-            "pid": producer_id,
-            "epoch": 0,
-            "seq": 0,
-        }
-        yield event_line(
-            partition, "log.append", transaction_name, batch_data | {"txn": True}, [event_count - 1]
-        )
-        marker_data = {
-            "tp": partition_name,
-            "offset": base_offset + 1,
-            "pid": producer_id,
-            "epoch": 0,
-            "committed": True,
-        }
-        yield event_line(
-            partition,
-            "marker.written",
-            transaction_name,
-            marker_data | {"coordinator_epoch": 0},
-            [event_count - 1],
-        )
-        yield event_line(
-            partition,
-            "log.lso",
-            "",
-            {"tp": partition_name, "to": base_offset + 2},
-            [event_count - 1],
-        )
-        completion_data: dict[str, Any] = {
-            "state": "CompleteCommit",
-            "pending": None,
-            "partitions": [],
-        }
-        yield event_line(
-            12,
-            "txn.complete",
-            transaction_name,
-            transaction_data | completion_data,
-            [event_count - 2],
+        yield from _transaction_lines(
+            event_lines, partition, producer_id, base_offset=next_offsets[partition]
         )
         next_offsets[partition] += 2
         transaction_number += 1
-    trailer_fields = {"k": "end", "events": event_count, "hash": "", "verdict": ""}
+    trailer_fields = {"k": "end", "events": event_lines.event_count, "hash": "", "verdict": ""}
     yield json.dumps(trailer_fields, separators=(",", ":"))
+
+
+def _transaction_lines(
+    event_lines: TraceEventLines, partition: int, producer_id: int, *, base_offset: int
+) -> Iterator[str]:
+    """The events of a transaction of one record, from its beginning to its end."""
+    transaction_name, partition_name = f"app-{producer_id}/{producer_id}:0", f"t-{partition}"
+    producer_data = {"pid": producer_id, "epoch": 0}
+    transaction_data = producer_data | {"partitions": [partition_name], "timeout_ms": 60000}
+    begun_data = transaction_data | {"state": "Ongoing", "pending": None}
+    yield event_lines.write_event(12, "txn.complete", transaction_name, begun_data)
+    opening_data = {"tp": partition_name} | producer_data | {"first": base_offset}
+    yield event_lines.write_event(
+        partition, "pid.open", transaction_name, opening_data, parent_distance=1
+    )
+    batch_data = {"tp": partition_name, "base": base_offset, "last": base_offset}
+    batch_data |= producer_data | {"seq": 0, "txn": True}
+    yield event_lines.write_event(
+        partition, "log.append", transaction_name, batch_data, parent_distance=1
+    )
+    marker_data = {"tp": partition_name, "offset": base_offset + 1} | producer_data
+    marker_data |= {"committed": True, "coordinator_epoch": 0}
+    yield event_lines.write_event(
+        partition, "marker.written", transaction_name, marker_data, parent_distance=1
+    )
+    stable_data = {"tp": partition_name, "to": base_offset + 2}
+    yield event_lines.write_event(partition, "log.lso", "", stable_data, parent_distance=1)
+    ended_data = transaction_data | {"state": "CompleteCommit", "pending": None, "partitions": []}
+    yield event_lines.write_event(
+        12, "txn.complete", transaction_name, ended_data, parent_distance=2
+    )
 
 
 @contextlib.contextmanager

@@ -197,17 +197,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         for option_name in text_by_name:
             if option_name not in _NAME_BY_LOWERCASE:
                 raise _unknown_option_error(option_name)
-        table = text_by_name.get("table", "batches")
-        if table not in TABLES:
-            raise _wrong_value_error("table", table, f"one of {', '.join(TABLES)}")
-        for option_name, tables_of_option in _TABLES_OF_OPTION.items():
-            if option_name.lower() in text_by_name and table not in tables_of_option:
-                tables_text = (
-                    f"table{'s' * (len(tables_of_option) > 1)} {', '.join(tables_of_option)}"
-                )
-                raise BadInputError(
-                    f"format {FORMAT}, option {option_name}: only of the {tables_text}"
-                )
+        table = _parse_table(text_by_name)
         if "maxbytespertrigger" in text_by_name and "maxfilespertrigger" in text_by_name:
             raise BadInputError(
                 f"format {FORMAT}: maxBytesPerTrigger and maxFilesPerTrigger: give one of them"
@@ -265,6 +255,18 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def _passes_over_losses(self) -> bool:
         return self.follows and not self.fails_on_data_loss
+
+
+def _parse_table(text_by_name: Mapping[str, str]) -> str:
+    """The table to read; every given option must be one of that table."""
+    table = text_by_name.get("table", "batches")
+    if table not in TABLES:
+        raise _wrong_value_error("table", table, f"one of {', '.join(TABLES)}")
+    for option_name, tables_of_option in _TABLES_OF_OPTION.items():
+        if option_name.lower() in text_by_name and table not in tables_of_option:
+            tables_text = f"table{'s' * (len(tables_of_option) > 1)} {', '.join(tables_of_option)}"
+            raise BadInputError(f"format {FORMAT}, option {option_name}: only of the {tables_text}")
+    return table
 
 
 def options_kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None:

@@ -106,11 +106,22 @@ def report_lines(report: SoakReport) -> list[str]:
         f"longest gap of the loop: {worst:.0f} ms, most CPU time in one: {busiest:.0f} ms",
         "",
     ]
-    questions = {
+    complaints_by_question = _complaints_by_question(report)
+    for question, complaints in complaints_by_question.items():
+        # CI shows such a line alone: it says the first reason, too.
+        lines.append(f"FAIL {question}: {complaints[0]}" if complaints else f"PASS {question}")
+        lines += [f"  {reason}" for reason in complaints[1:]]
+    failed_count = sum(1 for complaints in complaints_by_question.values() if complaints)
+    return [*lines, f"{len(complaints_by_question) - failed_count} passed, {failed_count} failed"]
+
+
+def _complaints_by_question(report: SoakReport) -> dict[str, list[str]]:
+    """What the soak asks, and the reasons against a yes."""
+    return {
         "each record of a committed transaction once, of an aborted one never": [
             f"{finding.transaction} ({finding.outcome}): wanted {finding.expected},"
             f" {finding.observed}"
-            for finding in judgement.findings
+            for finding in report.judgement.findings
         ],
         "the chain copied each record once": list(report.chain_differences),
         "memory, tasks and files are flat": list(report.grown),
@@ -120,12 +131,6 @@ def report_lines(report: SoakReport) -> list[str]:
             name for name, counts in report.by_client.items() if not counts.get("committed")
         ],
     }
-    for question, complaints in questions.items():
-        # CI shows such a line alone: it says the first reason, too.
-        lines.append(f"FAIL {question}: {complaints[0]}" if complaints else f"PASS {question}")
-        lines += [f"  {reason}" for reason in complaints[1:]]
-    failed_count = sum(1 for complaints in questions.values() if complaints)
-    return [*lines, f"{len(questions) - failed_count} passed, {failed_count} failed"]
 
 
 if __name__ == "__main__":

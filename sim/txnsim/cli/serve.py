@@ -629,8 +629,6 @@ def announce(
     exercise_lines: tuple[str, ...] = (),
 ) -> None:
     """Print the addresses of the cluster once it is up."""
-    control_url = None if control is None else control.url
-    token = None if control is None else control.token
     brokers_by_release = _brokers_by_release(cluster)
     listeners = cluster.options.security.listeners
     server_by_listener = {
@@ -669,18 +667,8 @@ def announce(
     else:
         for listener_name, server_address in server_by_listener.items():
             TERMINAL.line(f"  {listener_name:<17} {server_address}")
-    if control_url is not None:
-        TERMINAL.line(f"  control port      {control_url}  (OpenAPI: {control_url}/openapi.json)")
-        if args.ui:
-            token_fragment = (
-                "" if token is None or token == long_running.token else f"#token={token}"
-            )
-            TERMINAL.line(f"  see it            {control_url}/{token_fragment}")
-        else:
-            TERMINAL.line("  see it            a page shows the transactions: add --ui")
-    if token is not None:
-        token_text = long_running.shown_token(token)
-        TERMINAL.line(f"    its token       {token_text}  (Authorization: Bearer TOKEN)")
+    if control is not None:
+        _announce_control_port(long_running, control, has_page=args.ui)
     is_secured = cluster.options.security != NO_SECURITY
     settings = cluster.options.settings
     for line in (
@@ -692,6 +680,22 @@ def announce(
     for line in exercise_lines:
         TERMINAL.line(line)
     sys.stdout.flush()
+
+
+def _announce_control_port(
+    long_running: LongRunning, control: ControlServer, *, has_page: bool
+) -> None:
+    """Print the addresses of the control port and its page, and the token."""
+    token = control.token
+    TERMINAL.line(f"  control port      {control.url}  (OpenAPI: {control.url}/openapi.json)")
+    if has_page:
+        token_fragment = "" if token is None or token == long_running.token else f"#token={token}"
+        TERMINAL.line(f"  see it            {control.url}/{token_fragment}")
+    else:
+        TERMINAL.line("  see it            a page shows the transactions: add --ui")
+    if token is not None:
+        token_text = long_running.shown_token(token)
+        TERMINAL.line(f"    its token       {token_text}  (Authorization: Bearer TOKEN)")
 
 
 def _cluster_facts(

@@ -420,22 +420,7 @@ def _from_properties(
     used_properties = {
         key: entry_by_name[key] for key in entry_by_name if key not in provider_properties
     }
-    settings: dict[str, object] = {}
-    property_by_name: dict[str, Property] = {}
-    for file_property in used_properties.values():
-        name = (
-            _our_name(file_property.name)
-            if file_property.name in known_properties(readers)
-            else None
-        )
-        if name is not None:
-            try:
-                settings[name] = _parse_value(name, file_property.value)
-            except ValueError as error:
-                problems.add(file_property.line, file_property.name, str(error))
-            property_by_name[name] = file_property
-    if not problems.add_settings(settings, property_by_name):
-        problems.add_disagreements(msgspec.convert(settings, Settings), property_by_name)
+    settings = _parse_settings(used_properties.values(), problems, readers)
     listeners = without_unopenable(
         read_listeners(used_properties), used_properties, provider_properties
     )
@@ -487,6 +472,29 @@ def _from_properties(
             *_idle_warnings(idle_properties, file=file),
         ),
     )
+
+
+def _parse_settings(
+    properties: Iterable[Property], problems: _Problems, readers: FileReaders
+) -> dict[str, object]:
+    """The settings under our names; values that can't be read or disagree are problems."""
+    settings: dict[str, object] = {}
+    property_by_name: dict[str, Property] = {}
+    for file_property in properties:
+        name = (
+            _our_name(file_property.name)
+            if file_property.name in known_properties(readers)
+            else None
+        )
+        if name is not None:
+            try:
+                settings[name] = _parse_value(name, file_property.value)
+            except ValueError as error:
+                problems.add(file_property.line, file_property.name, str(error))
+            property_by_name[name] = file_property
+    if not problems.add_settings(settings, property_by_name):
+        problems.add_disagreements(msgspec.convert(settings, Settings), property_by_name)
+    return settings
 
 
 class _RefusedProperty(msgspec.Struct, frozen=True):

@@ -286,16 +286,23 @@ def _emit_sized(
             "i" if row.array or row.kind in ("bytes", "records") else "h", length_expression
         )
         fixed_width_run.flush()
-    if not row.array:
-        code_source.enter_block(f"if {variable}:")
-        if row.kind == "records":
-            code_source.enter_block(f"if {variable}.__class__ is Batches:")
-            code_source.add_line(f"put_all({variable}.pieces, put)")
-            code_source.leave_blocks()
-            code_source.enter_block("else:")
-        code_source.add_line(f"put({variable})")
-        code_source.leave_blocks(2 if row.kind == "records" else 1)
+    if row.array:
+        _emit_elements(code_source, row, variable, is_flexible=is_flexible)
         return
+    code_source.enter_block(f"if {variable}:")
+    if row.kind == "records":
+        code_source.enter_block(f"if {variable}.__class__ is Batches:")
+        code_source.add_line(f"put_all({variable}.pieces, put)")
+        code_source.leave_blocks()
+        code_source.enter_block("else:")
+    code_source.add_line(f"put({variable})")
+    code_source.leave_blocks(2 if row.kind == "records" else 1)
+
+
+def _emit_elements(
+    code_source: _EncoderSource, row: FieldRow, variable: str, *, is_flexible: bool
+) -> None:
+    """Adds lines for the elements of an array."""
     code_source.enter_block(f"if {variable}:")
     if _is_packed(row):
         format_letter = FIXED_WIDTH_CODES[row.kind][0]

@@ -123,13 +123,12 @@ def walk(records: Bytes, index: int, count: int, delta_max: int = NO_DELTA) -> W
     """
     headers_left = WALK_PIECES
     try:
-        for unread_count in range(count, 0, -1):
+        for unread in range(count, 0, -1):
             # Lengths stay as they are encoded (zig-zag: twice the number, odd if it is negative).
             size = records[index]
             index += 1
             if size > _ONE_BYTE_MAX:
-                # A call costs as much as a third of a record, and many are that long.
-                if records[index] <= _ONE_BYTE_MAX:
+                if records[index] <= _ONE_BYTE_MAX:  # many are; a call costs a third of a record
                     size = size & _ONE_BYTE_MAX | records[index] << 7
                     index += 1
                 else:
@@ -174,14 +173,9 @@ def walk(records: Bytes, index: int, count: int, delta_max: int = NO_DELTA) -> W
                 index += 1
             else:
                 header_count, start = _read_size(records, index)
-                if (headers_left := headers_left - header_count) < 0:
-                    return WalkProgress(
-                        delta_max,
-                        index,
-                        WALK_PIECES - headers_left - header_count,
-                        unread_count,
-                        end,
-                    )
+                if header_count > headers_left:
+                    return WalkProgress(delta_max, index, WALK_PIECES - headers_left, unread, end)
+                headers_left -= header_count
                 index = _behind_headers(records, start, header_count) if header_count >= 0 else -1
             if index != end:
                 return None

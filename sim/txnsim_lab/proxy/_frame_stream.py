@@ -125,12 +125,10 @@ class FrameStream:
     def feed(self, data: bytes) -> None:
         """Take a chunk that the connection has received."""
         if self._pause_count:
-            self._data_backlog.append(data)
-            self.backlog_bytes += len(data)
-            self._on_backlog_change()
+            self._hold(data)
             return
         data_end = len(data)
-        first_handling: FrameHandling | None = None
+        decided: FrameHandling | None = None
         if (
             not self._missing_bytes
             and not self._frame_beginning
@@ -138,8 +136,8 @@ class FrameStream:
             and SIZE_BYTES + _unpack_size(data)[0] == data_end
         ):
             # One whole frame, as nearly always: where it passes, there is nothing to cut.
-            first_handling = self._decide(data, 0, data_end)
-            if first_handling is FrameHandling.PASS and not self.watches_ends:
+            decided = self._decide(data, 0, data_end)
+            if decided is FrameHandling.PASS and not self.watches_ends:
                 self.write(data)
                 return
         self._is_feeding = True
@@ -147,59 +145,56 @@ class FrameStream:
             data = self._frame_beginning + data
             self._frame_beginning = b""
             data_end = len(data)
-        position = unwritten_start = 0
-        missing_byte_count, handling = self._missing_bytes, self._handling
+        position = unwritten = 0
+        missing, handling = self._missing_bytes, self._handling
         while position < data_end:
-            if missing_byte_count < 0:
+            if missing < 0:
                 position = data_end
                 break
-            if missing_byte_count == 0:
+            if missing == 0:
                 if data_end - position < self.head_bytes:
                     break
-                handling = (
-                    self._decide(data, position, data_end)
-                    if first_handling is None
-                    else first_handling
-                )
+                handling = self._decide(data, position, data_end) if decided is None else decided
                 if handling is FrameHandling.NEED_MORE:
                     break
                 if handling is FrameHandling.NO_FRAME:
-                    missing_byte_count, handling = -1, FrameHandling.PASS
+                    missing, handling = -1, FrameHandling.PASS
                     continue
-                missing_byte_count = SIZE_BYTES + int.from_bytes(
-                    data[position : position + SIZE_BYTES], "big"
-                )
+                missing = SIZE_BYTES + int.from_bytes(data[position : position + SIZE_BYTES], "big")
                 if handling is not FrameHandling.PASS:
-                    if position > unwritten_start:
-                        self.write(data[unwritten_start:position])
-                    unwritten_start = position
-            step = min(missing_byte_count, data_end - position)
+                    if position > unwritten:
+                        self.write(data[unwritten:position])
+                    unwritten = position
+            step = min(missing, data_end - position)
             if handling is FrameHandling.COLLECT:
                 self._frame_pieces.append(data[position : position + step])
             position += step
-            missing_byte_count -= step
+            missing -= step
             if handling is not FrameHandling.PASS:
-                unwritten_start = position
-            if missing_byte_count:
+                unwritten = position
+            if missing:
                 break
             if handling is FrameHandling.COLLECT:
                 frame_pieces, self._frame_pieces = self._frame_pieces, []
                 self._take_frame(frame_pieces)
             elif self.watches_ends:
-                if position > unwritten_start:
-                    self.write(data[unwritten_start:position])
-                    unwritten_start = position
+                if position > unwritten:
+                    self.write(data[unwritten:position])
+                    unwritten = position
                 self._on_frame_end()
             if self.is_paused:
                 break
-        if position > unwritten_start:
-            self.write(
-                data if position - unwritten_start == len(data) else data[unwritten_start:position]
-            )
-        self._missing_bytes, self._handling = missing_byte_count, handling
+        if position > unwritten:
+            self.write(data if position - unwritten == len(data) else data[unwritten:position])
+        self._missing_bytes, self._handling = missing, handling
         self._is_feeding = False
         if position < data_end:
             self._keep_unread(data[position:])
+
+    def _hold(self, data: bytes) -> None:
+        self._data_backlog.append(data)
+        self.backlog_bytes += len(data)
+        self._on_backlog_change()
 
     def _keep_unread(self, unread: bytes) -> None:
         if not self._pause_count:

@@ -208,12 +208,7 @@ async def run_on(
         ConfigError: The cluster can't be configured as the story needs.
     """
     scenario = scenario_run.scenario
-    run_selection = RunSelection(
-        run=scenario_run.run,
-        mode=scenario_run.mode,
-        take=scenario_run.take,
-        program=any(player_cast.program for player_cast in casts.values()),
-    )
+    run_selection = _selection_of(scenario_run, casts)
     _name_run(environment.tracer, scenario_run)
     start_ms, first_event = environment.clock.monotonic_ms(), len(environment.tracer)
     recorder = Recorder(environment.clock, environment.tracer)
@@ -255,6 +250,16 @@ async def run_on(
         trace=b"".join(lines),
         answered=notes.answered,
         mismatches=tuple(notes.mismatches),
+    )
+
+
+def _selection_of(scenario_run: ScenarioRun, casts: Mapping[str, Cast]) -> RunSelection:
+    """What chooses the steps of a run."""
+    return RunSelection(
+        run=scenario_run.run,
+        mode=scenario_run.mode,
+        take=scenario_run.take,
+        program=any(player_cast.program for player_cast in casts.values()),
     )
 
 

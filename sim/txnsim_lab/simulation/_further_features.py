@@ -94,12 +94,8 @@ def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
     else:
         features -= {"move-groups"}
     if "rolling-upgrade" in features and older_releases:
-        newest_release = world.as_version or REFERENCE.name
-        world = msgspec.structs.replace(world, as_version=dice.pick(older_releases))
-        tracks = (
-            *tracks,
-            Track(CLUSTER_TRACK, tuple(_upgrade_acts(dice, world.brokers, newest_release))),
-        )
+        world, upgrade_track = _with_rolling_upgrade(dice, world, older_releases)
+        tracks = (*tracks, upgrade_track)
     else:
         features -= {"rolling-upgrade"}
     dice = Dice(plan.seed, HELD_FEATURE)
@@ -132,13 +128,10 @@ def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
             plan, tracks, [partition_name for partition_name, _ in _first_leaders(world)]
         )
         features |= habits
-    dice = Dice(plan.seed, LATE_FOLLOWERS_FEATURE)
-    if world.brokers > 2 and dice.happens(defaults.LATE_FOLLOWERS_SHARE):
-        world = _soon_out_of_sync(dice, world)
-        if partitions := [*_replicated_partitions(world, tracks, plan.groups)]:
-            features |= {LATE_FOLLOWERS_FEATURE}
-            late_acts = _late_followers(dice, world.brokers, partitions)
-            tracks = (*tracks, Track(CLUSTER_TRACK, tuple(late_acts)))
+    world, late_tracks = _with_late_followers(plan, world, tracks)
+    if late_tracks:
+        features |= {LATE_FOLLOWERS_FEATURE}
+        tracks = (*tracks, *late_tracks)
     dice = Dice(plan.seed, TROUBLED_FEATURE)
     if dice.happens(defaults.TROUBLED_BROKERS_SHARE):
         features |= {TROUBLED_FEATURE}
@@ -148,6 +141,29 @@ def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
         features |= stranger_features
     all_features = tuple(sorted({*plan.features, *features}))
     return msgspec.structs.replace(plan, world=world, tracks=tracks, features=all_features)
+
+
+def _with_rolling_upgrade(
+    dice: Dice, world: World, older_releases: Sequence[str]
+) -> tuple[World, Track]:
+    """The world at an older release, and the acts that upgrade it."""
+    newest_release = world.as_version or REFERENCE.name
+    world = msgspec.structs.replace(world, as_version=dice.pick(older_releases))
+    upgrade_acts = tuple(_upgrade_acts(dice, world.brokers, newest_release))
+    return world, Track(CLUSTER_TRACK, upgrade_acts)
+
+
+def _with_late_followers(
+    plan: Plan, world: World, tracks: tuple[Track, ...]
+) -> tuple[World, tuple[Track, ...]]:
+    """The world and the track of late followers; no track if the seed has none of them."""
+    dice = Dice(plan.seed, LATE_FOLLOWERS_FEATURE)
+    if world.brokers > 2 and dice.happens(defaults.LATE_FOLLOWERS_SHARE):
+        world = _soon_out_of_sync(dice, world)
+        if partitions := [*_replicated_partitions(world, tracks, plan.groups)]:
+            late_acts = _late_followers(dice, world.brokers, partitions)
+            return world, (Track(CLUSTER_TRACK, tuple(late_acts)),)
+    return world, ()
 
 
 def _with_share_and_other_tracks(

@@ -490,12 +490,16 @@ class _PlayingRun:
                 Finding(*violation) for violation in self._early_positions(running_story, call.who)
             ]
         if not self._shared_findings:
-            violations = (
-                *(() if self._deletes_topics else of_two_members(running_story.around, cluster)),
-                *changed_assignments(running_story.around, self._remembered_fields),
-            )
-            self._shared_findings = [Finding(*violation) for violation in violations]
+            self._shared_findings = self._look_at_shared(running_story, cluster)
         return answer
+
+    def _look_at_shared(self, running_story: RunningStory, cluster: SimCluster) -> list[Finding]:
+        """Violations in what the members of a group share."""
+        violations = (
+            *(() if self._deletes_topics else of_two_members(running_story.around, cluster)),
+            *changed_assignments(running_story.around, self._remembered_fields),
+        )
+        return [Finding(*violation) for violation in violations]
 
     def _note_violations(self, cluster: SimCluster) -> list[BrokenPromise]:
         if self._moments is None:

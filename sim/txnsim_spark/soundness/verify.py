@@ -87,7 +87,6 @@ def plan_verification(
     """
     facts_by_log_dir_path: dict[str, LogDirFacts] = {}
     facts_by_partition: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
-    violations: list[Violation] = []
     unreadable_problems: list[str] = []
     folder_problems: list[str] = []
     for replica in replicas_in(paths, topics, unreadable_problems.append, folder_problems.append):
@@ -98,18 +97,7 @@ def plan_verification(
         )
         facts_by_partition[replica.topic_partition].append(facts_of_replica)
     refuse_logs_of_two_clusters(map(Path, facts_by_log_dir_path))
-    facts_by_log_dir = {
-        facts_of_replica.replica.log_dir: facts_of_replica
-        for facts_of_partition in facts_by_partition.values()
-        for facts_of_replica in facts_of_partition
-    }
-    for log_dir, facts_of_replica in facts_by_log_dir.items():
-        nameless_replica = msgspec.structs.replace(facts_of_replica.replica, topic="", partition=-1)
-        log_dir_facts = msgspec.structs.replace(facts_of_replica, replica=nameless_replica)
-        violations += [
-            log_dir_facts.finding(broken_rule)
-            for broken_rule in facts_by_log_dir_path[log_dir].broken_rules
-        ]
+    violations = [*_log_dir_findings(facts_by_log_dir_path, facts_by_partition)]
     violations += [
         _folder_violation(problem, Invariant.UNREADABLE_FILE, Severity.ERROR)
         for problem in unreadable_problems
@@ -142,6 +130,23 @@ def plan_verification(
         total_bytes=total_bytes,
         findings=tuple(violations),
     )
+
+
+def _log_dir_findings(
+    facts_by_log_dir_path: Mapping[str, LogDirFacts],
+    facts_by_partition: Mapping[TopicPartition, Sequence[ReplicaFacts]],
+) -> Iterator[Violation]:
+    """Violations in log directories themselves, such as checkpoints that can't be read."""
+    facts_by_log_dir = {
+        facts_of_replica.replica.log_dir: facts_of_replica
+        for facts_of_partition in facts_by_partition.values()
+        for facts_of_replica in facts_of_partition
+    }
+    for log_dir, facts_of_replica in facts_by_log_dir.items():
+        nameless_replica = msgspec.structs.replace(facts_of_replica.replica, topic="", partition=-1)
+        log_dir_facts = msgspec.structs.replace(facts_of_replica, replica=nameless_replica)
+        for broken_rule in facts_by_log_dir_path[log_dir].broken_rules:
+            yield log_dir_facts.finding(broken_rule)
 
 
 def verify(

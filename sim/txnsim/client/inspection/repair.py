@@ -149,6 +149,12 @@ async def repair(
         )
     else:
         repair_state = msgspec.structs.replace(repair_state, outcome=Outcome.STILL_OPEN)
+    return await _with_offsets_after(admin, repair_state)
+
+
+async def _with_offsets_after(admin: Admin, repair_state: Repair) -> Repair:
+    """The repair with the offsets that readers of its partition can reach now."""
+    partition = repair_state.partition
     return msgspec.structs.replace(
         repair_state,
         last_stable_offset_after=await admin.offset_of(

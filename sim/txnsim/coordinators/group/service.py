@@ -179,12 +179,7 @@ class GroupCoordinator:
         )
         self.trace: Final = OffsetTrace(tracer, self._ownership)
         self.is_running = False
-        self._writer = GroupWriter(
-            log=log,
-            clock=clock,
-            dynamic_settings=read_settings,
-            shares_out=release_rules.cleanup_takes_many_batches,
-        )
+        self._writer = self._make_writer(log, read_settings)
         self._refused_cleanups = FailureLog(_log, "group.cleanup-refused", "partition")
         self.load_problems_total = 0  # logs that could be read in part only
         self._group_timers = GroupTimers(clock=clock, tasks=tasks)
@@ -200,6 +195,16 @@ class GroupCoordinator:
             read_settings, read_image, share_coordinators, find_latest_offset
         )
         self.streams = self._make_streams_groups(read_settings, read_image)
+
+    def _make_writer(
+        self, log: CoordinatorLog, read_settings: Callable[[], Settings]
+    ) -> GroupWriter:
+        return GroupWriter(
+            log=log,
+            clock=self._clock,
+            dynamic_settings=read_settings,
+            shares_out=self._rules.cleanup_takes_many_batches,
+        )
 
     def _make_classic_groups(self, make_id: Callable[[], str]) -> ClassicGroups:
         return ClassicGroups(

@@ -135,38 +135,29 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             The reply; or why the transition did not take effect.
         """
         (record,) = decision.records
-        txn_version, records, transactional_id = (
-            self.level,
-            decision.records,
-            record.transactional_id,
-        )
+        records, transactional_id = decision.records, record.transactional_id
+        level, entries = self.level, owned_partition.entries
         if not is_begun:
             # Every other command meets CONCURRENT_TRANSACTIONS from now on.
             pending_txn = begin(
-                owned_partition.entries.get(transactional_id),
-                record,
-                now_ms=record.last_update_timestamp_ms,
+                entries.get(transactional_id), record, now_ms=record.last_update_timestamp_ms
             )
-            owned_partition.entries[transactional_id] = pending_txn
+            entries[transactional_id] = pending_txn
             if self.tracer.full:
-                tracing.trace_preparation(
-                    self.tracer, owned_partition.node, pending_txn, txn_version
-                )
+                tracing.trace_preparation(self.tracer, owned_partition.node, pending_txn, level)
         if self.kip_text:
             # The text calls lowering the level harmless: fields that have no room in a record are
             # left out.
             records, refusal = (record_to_log(record),), None
         else:
-            refusal = None if txn_version >= _TV_1 else refuse_record(record)
+            refusal = None if level >= _TV_1 else refuse_record(record)
         if refusal is not None:
             # TransactionLog.valueToBytes throws when the move is pending already: the entry stays
             # so until the coordinator moves. A real broker wedges the same way.
             return refusal
         error = self.log.write(
             owned_partition.partition,
-            encode_batch(
-                records, finalized_version=txn_version, now_ms=now_ms, release_rules=self.rules
-            ),
+            encode_batch(records, finalized_version=level, now_ms=now_ms, release_rules=self.rules),
             subject_of=partial(subject_of, records),
             timeout_ms=record.txn_timeout_ms,
             now_ms=now_ms,
@@ -178,23 +169,22 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             tracing.trace_append(self.tracer, owned_partition.node, record, error, trace_rule)
         if self.ownership.owned.get(owned_partition.partition) is not owned_partition:
             return self.ownership.refuse(owned_partition.partition)
-        txn = owned_partition.entries[transactional_id]
+        txn = entries[transactional_id]
         if error != _NO_ERROR:
             return _withdraw_transition(owned_partition, record, error)
-        insists_on_order = not self.rules.start_may_step_back
         if (
-            insists_on_order
+            not self.rules.start_may_step_back
             and record.start_timestamp_ms < txn.start_timestamp_ms
             and record.state is TransactionState.ONGOING
         ):
             return _refuse_step_back(record, txn)
         applied_txn = apply(txn, record, release_rules=self.rules)
         assert applied_txn is not None
-        owned_partition.entries[transactional_id] = applied_txn
+        entries[transactional_id] = applied_txn
         if owned_partition.withdrawn_transitions:
             owned_partition.withdrawn_transitions.pop(transactional_id, None)
         if self.tracer.on:
-            tracing.trace_completion(self.tracer, owned_partition.node, applied_txn, txn_version)
+            tracing.trace_completion(self.tracer, owned_partition.node, applied_txn, level)
         if after_transition is not None and decision.effects:
             after_transition(owned_partition, transactional_id, now_ms, fences=record.fences_epoch)
         return decision.reply

@@ -105,11 +105,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         group_id = group.group_id
         member = group.members.get(command.member_id)
         if member is None and len(group.members) >= self.settings.max_size:
-            return Rejection(
-                error=ErrorCode.group_max_size_reached,
-                reason="The share group has reached its maximum capacity of "
-                f"{self.settings.max_size} members.",
-            )
+            return self._refuse_another_member()
         if member is None:
             if command.member_epoch != 0:
                 return group.unknown_member(command.member_id)
@@ -127,27 +123,25 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         bumps_epoch = updated_member.topic_names != member.topic_names or _awaits_assignment(group)
         epoch = group.epoch
         if bumps_epoch or group.refreshed_version != image.offset:
-            new_metadata_hash = group.tally.topics_hash(
+            new_hash = group.tally.topics_hash(
                 image, leaving_members=(member,), joining_members=(updated_member,)
             )
-            bumps_epoch = bumps_epoch or new_metadata_hash != group.metadata_hash
+            bumps_epoch = bumps_epoch or new_hash != group.metadata_hash
             if bumps_epoch:
                 epoch += 1
                 records.append(
-                    ShareEpochStored(
-                        group_id=group_id, group_epoch=epoch, metadata_hash=new_metadata_hash
-                    )
+                    ShareEpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=new_hash)
                 )
             else:
                 group.refreshed_version = image.offset
         assignment_epoch, target_partitions = self._due_target(
             group, member_by_id, updated_member.member_id, epoch, image, now_ms, records
         )
-        reconciled_member = _reconcile(
+        reconciled = _reconcile(
             updated_member, assignment_epoch, target_partitions, image, is_new_epoch=bumps_epoch
         )
-        if reconciled_member != updated_member:
-            records.append(_current_assignment_record(group_id, reconciled_member))
+        if reconciled != updated_member:
+            records.append(_current_assignment_record(group_id, reconciled))
         topic_names = group.tally.topics_after(
             image, leaving_members=(member,), joining_members=(updated_member,)
         )
@@ -158,22 +152,25 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         if topics_to_initialize:
             records.append(with_initializing(group, topics_to_initialize, now_ms=now_ms))
         # A member that joins names its topics.
-        has_assignment = (
-            command.topic_names is not None or reconciled_member.assigned != member.assigned
-        )
+        has_assignment = command.topic_names is not None or reconciled.assigned != member.assigned
         intervals = self.intervals_of(group_id)
         return ShareHeartbeatOutcome(
             records=tuple(records),
             reply=HeartbeatReply(
-                member_id=reconciled_member.member_id,
-                member_epoch=reconciled_member.member_epoch,
-                assignment=tuple(sorted(reconciled_member.assigned)) if has_assignment else None,
+                member_id=reconciled.member_id,
+                member_epoch=reconciled.member_epoch,
+                assignment=tuple(sorted(reconciled.assigned)) if has_assignment else None,
                 heartbeat_interval_ms=intervals.heartbeat_interval_ms,
             ),
-            effects=(
-                session_timer(group_id, reconciled_member.member_id, intervals.session_timeout_ms),
-            ),
+            effects=(session_timer(group_id, reconciled.member_id, intervals.session_timeout_ms),),
             states_to_initialize=states_to_initialize(group, topics_to_initialize, epoch),
+        )
+
+    def _refuse_another_member(self) -> Rejection:
+        return Rejection(
+            error=ErrorCode.group_max_size_reached,
+            reason="The share group has reached its maximum capacity of "
+            f"{self.settings.max_size} members.",
         )
 
     def _due_target(

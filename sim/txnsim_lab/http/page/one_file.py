@@ -62,13 +62,7 @@ def one_file(
     Raises:
         ConfigError: A run has more events than the page can hold.
     """
-    for title, recording in runs:
-        if len(recording.events) > EVENTS_MAX:
-            raise ConfigError(
-                f"{title}: {len(recording.events):,} events, and the page holds at most"
-                f" {EVENTS_MAX:,}: read it with `txnsim trace brief` or"
-                " `txnsim trace export`, or record less"
-            )
+    _require_few_events(runs)
     titled_runs = [
         (title, redact_run(recording) if redacts else recording) for title, recording in runs
     ]
@@ -122,6 +116,16 @@ def one_file(
 </body>
 </html>
 """
+
+
+def _require_few_events(runs: Sequence[tuple[str, Recording]]) -> None:
+    for title, recording in runs:
+        if len(recording.events) > EVENTS_MAX:
+            raise ConfigError(
+                f"{title}: {len(recording.events):,} events, and the page holds at most"
+                f" {EVENTS_MAX:,}: read it with `txnsim trace brief` or"
+                " `txnsim trace export`, or record less"
+            )
 
 
 def _run_progress(
