@@ -37,7 +37,7 @@ from txnsim.runtime.wall_clock import wall_ms
 from txnsim.security.options import SecureListener, SecurityProtocol
 from txnsim.server.security_demo import demo_security
 from txnsim.shell_text import command_line
-from txnsim.trace.trace_file import Recording
+from txnsim.trace.trace_file import RecordingStream
 from txnsim_lab.http import _explaining as explaining
 from txnsim_lab.http import _judging
 from txnsim_lab.http import _practising as practising
@@ -189,12 +189,11 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     )
     read: list[str] = []
 
-    def read_and_count(name: str, lines: Iterable[bytes]) -> Recording:
+    def open_and_count(name: str, lines: Iterable[bytes]) -> RecordingStream:
         read.append(name)
-        return original_of(name, lines)
+        return RecordingStream(name, lines)
 
-    original_of = Recording.from_lines
-    monkeypatch.setattr(Recording, "from_lines", read_and_count)
+    monkeypatch.setattr(explaining, "RecordingStream", open_and_count)
     round_count = 40
     for round_number in range(round_count):
         _transactions(tracer, range(100 * round_number, 100 * (round_number + 1)))
