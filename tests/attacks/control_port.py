@@ -87,6 +87,7 @@ def clock_far_ahead(target: AttackTarget) -> int:
 
 
 def cut_off_bodies(target: AttackTarget) -> int:
+    """Requests whose bodies end after a byte of a hundred, 1,000 of them."""
     head = b"POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     frame_bytes = head + b"Content-Length: 100\r\n\r\n{"
     host, port = target.http.removeprefix("http://").rsplit(":", 1)
