@@ -172,8 +172,9 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         txn = entries[transactional_id]
         if error != _NO_ERROR:
             return _withdraw_transition(owned_partition, record, error)
+        insists_on_order = not self.rules.start_may_step_back
         if (
-            not self.rules.start_may_step_back
+            insists_on_order
             and record.start_timestamp_ms < txn.start_timestamp_ms
             and record.state is TransactionState.ONGOING
         ):
