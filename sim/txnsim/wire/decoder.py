@@ -179,7 +179,7 @@ def _emit_message(
                 )
         code_source.enter_block("if n:")
         reader_by_tag = {
-            row.tag: (row.name, _value_reader(code_source.kind, row, is_flexible=True))
+            row.tag: (row.name, _value_reader(code_source, row, is_flexible=True))
             for row in entity_rows.tagged
         }
         read_tags = code_source.bind(
@@ -364,7 +364,7 @@ def _emit_array(
     if row.kind == ENTITY:
         reader_name = code_source.reads(row.entity)
     else:
-        element_reader = _value_reader(code_source.kind, row.element, is_flexible=is_flexible)
+        element_reader = _value_reader(code_source, row.element, is_flexible=is_flexible)
         reader_name = code_source.bind(element_reader, "read")
     # One element is the commonest number of all.
     code_source.enter_block("if n == 1:")
@@ -388,10 +388,13 @@ def _emit_array(
     code_source.leave_blocks()
 
 
-def _value_reader(reader_kind: _ReaderKind, row: FieldRow, *, is_flexible: bool) -> Reader:
-    """A decoder of a single value, for array elements and tagged fields; it has no steps."""
+def _value_reader(message_source: _DecoderSource, row: FieldRow, *, is_flexible: bool) -> Reader:
+    """A decoder of a single value of a message, for array elements and tagged fields; it has no
+    steps.
+    """
     code_source = _DecoderSource(
-        _ReaderKind.COUNTS if reader_kind is _ReaderKind.STEPS else reader_kind
+        _ReaderKind.COUNTS if message_source.kind is _ReaderKind.STEPS else message_source.kind,
+        is_request=message_source.is_request,
     )
     code_source.enter_block("def read(b, p, end):")
     if row.kind in FIXED_WIDTH_CODES and not row.array:
