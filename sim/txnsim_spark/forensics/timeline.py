@@ -20,7 +20,6 @@ from txnsim.txn.decision_audit import (
     AuditedDecision,
     AuditedMarker,
     AuditState,
-    AuditVerdict,
     LogReach,
     audit_epoch,
 )
@@ -42,6 +41,7 @@ EVENT_RANKS: Final = {
 """Order of events within a millisecond; those that are not named come last."""
 _Epoch = tuple[int, int]
 """Producer id and producer epoch."""
+_Place = tuple[TopicPartition, _Epoch]
 
 
 class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,54 +197,62 @@ class _Decisions:
 
     def __init__(self, records: Sequence[CoordinatorRecord], txns: Sequence[PartitionTxn]) -> None:
         self._record_by_offset = {record.offset: record for record in records}
+        self._next_time_by_offset = {
+            record.offset: next_record.timestamp_ms for record, next_record in pairwise(records)
+        }
         self._record_by_marker: dict[tuple[TopicPartition, int], CoordinatorRecord] = {}
         self._unmarked_places: set[tuple[int, TopicPartition]] = set()
         decisions_by_epoch: defaultdict[_Epoch, list[CoordinatorRecord]] = defaultdict(list)
-        next_time_by_offset = {
-            record.offset: next_record.timestamp_ms for record, next_record in pairwise(records)
-        }
+        decisions_by_place: defaultdict[_Place, list[CoordinatorRecord]] = defaultdict(list)
+        read_partitions = {txn.topic_partition for txn in txns}
         for record in records:
             if record.commits is not None:
-                decisions_by_epoch[record.producer_id, record.producer_epoch].append(record)
-        ended_txns_by_place: defaultdict[tuple[TopicPartition, _Epoch], list[PartitionTxn]] = (
-            defaultdict(list)
-        )
-        for txn in txns:
+                epoch = (record.producer_id, record.producer_epoch)
+                decisions_by_epoch[epoch].append(record)
+                for partition in read_partitions.intersection(record.partitions):
+                    decisions_by_place[partition, epoch].append(record)
+        markers_by_place: defaultdict[_Place, list[AuditedMarker]] = defaultdict(list)
+        for txn in sorted(txns, key=lambda txn: txn.marker_offset or 0):
             if txn.marker_offset is not None and txn.marker_epoch is not None:
-                epoch = (txn.producer_id, txn.marker_epoch)
-                ended_txns_by_place[txn.topic_partition, epoch].append(txn)
-        for partition in {txn.topic_partition for txn in txns}:
-            for epoch, decisions in decisions_by_epoch.items():
-                markers = [
-                    _audited_marker(txn)
-                    for txn in sorted(
-                        ended_txns_by_place[partition, epoch],
-                        key=lambda txn: txn.marker_offset or 0,
-                    )
+                place = (txn.topic_partition, (txn.producer_id, txn.marker_epoch))
+                markers_by_place[place].append(_audited_marker(txn))
+        for place in decisions_by_place.keys() | markers_by_place.keys():
+            partition, epoch = place
+            lone_markers = self._pair(
+                partition, decisions_by_place[place], markers_by_place[place], lists_partition=True
+            )
+            if lone_markers:
+                other_decisions = [
+                    decision
+                    for decision in decisions_by_epoch[epoch]
+                    if partition not in decision.partitions
                 ]
-                for lists_partition in (True, False):
-                    verdicts = audit_epoch(
-                        [
-                            _audited_decision(decision, next_time_by_offset.get(decision.offset))
-                            for decision in decisions
-                            if (partition in decision.partitions) is lists_partition
-                        ],
-                        markers,
-                        partition_reach=LogReach(),
-                        coordinator_reach=LogReach(),
-                    )
-                    markers = self._note(partition, verdicts, notes_unmarked=lists_partition)
+                self._pair(partition, other_decisions, lone_markers, lists_partition=False)
 
-    def _note(
-        self, partition: TopicPartition, verdicts: Iterable[AuditVerdict], *, notes_unmarked: bool
+    def _pair(
+        self,
+        partition: TopicPartition,
+        decisions: Iterable[CoordinatorRecord],
+        markers: Sequence[AuditedMarker],
+        *,
+        lists_partition: bool,
     ) -> list[AuditedMarker]:
-        """Note what the verdicts pair; returns the markers that belong to none of the decisions."""
+        """Pair decisions of an epoch with markers; returns the markers that belong to none."""
+        audited_decisions = [
+            _audited_decision(decision, self._next_time_by_offset.get(decision.offset))
+            for decision in decisions
+        ]
         lone_markers: list[AuditedMarker] = []
-        for verdict in verdicts:
+        for verdict in audit_epoch(
+            audited_decisions,
+            markers,
+            partition_reach=LogReach(),
+            coordinator_reach=LogReach(),
+        ):
             if verdict.decision is None:
                 lone_markers += verdict.markers
                 continue
-            if verdict.state is AuditState.NO_MARKER and notes_unmarked:
+            if verdict.state is AuditState.NO_MARKER and lists_partition:
                 self._unmarked_places.add((verdict.decision.offset, partition))
             for marker in verdict.markers:
                 record = self._record_by_offset[verdict.decision.offset]
