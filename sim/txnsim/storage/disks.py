@@ -156,9 +156,8 @@ def _stored_folders(
     for folder_path in sorted(path.iterdir()):
         if names.PartitionDirectory.is_foreign(folder_path):
             raise ConfigError(
-                f"{folder_path}: it holds segments, and its name is none that Kafka gives,"
-                " TOPIC-PARTITION; Kafka's broker does not start with it: move it away, or rename"
-                " it"
+                f"{folder_path}: {names.FOREIGN_FOLDER}; Kafka's broker does not start with it:"
+                " rename it, or move it away"
             )
     return tuple(
         StoredFolder(

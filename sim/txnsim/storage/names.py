@@ -91,6 +91,8 @@ def checked_offset(offset: int, path: Path) -> int:
 
 
 _FOLDER_RE: Final = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)")
+FOREIGN_FOLDER: Final = "it holds segments, and its name is none that Kafka gives, TOPIC-PARTITION"
+"""What is wrong with a folder that is foreign (``PartitionDirectory.is_foreign``)."""
 _UNUSED_FOLDER_RE: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
 """Name of a folder that is being deleted or moved to another directory, or that is stray."""
 _TIERED_FOLDER_RE: Final = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)-([a-zA-Z0-9_-]{21}[AQgw])")

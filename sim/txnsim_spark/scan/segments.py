@@ -25,10 +25,7 @@ from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, ignore_problem, 
 
 T = TypeVar("T")
 UNKNOWN_BROKER: Final = -1
-_FOREIGN_FOLDER: Final = (
-    ": it holds segments, and its name is none that Kafka gives, TOPIC-PARTITION: rename it, or"
-    " move it away; passed by"
-)
+_FOREIGN_FOLDER: Final = f": {names.FOREIGN_FOLDER}: rename it, or move it away; passed by"
 """What is said of a folder that is passed by for its name."""
 _ABSENT_NAMES_MAX: Final = 5
 _LEAVING_FOLDER: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
@@ -157,30 +154,27 @@ def absent_replicas(
     records and no folder: they were not copied, or a broker was killed as it deleted them. A path
     of one replica's folder asks for no other.
     """
-    for path in paths:
-        if _partition_of_folder(path) is not None:
-            continue
-        for log_dir in _log_dirs_under(path):
-            folder_names = {
-                leaving_match[1] if leaving_match else folder.name
-                for folder in log_dir.iterdir()
-                for leaving_match in [_LEAVING_FOLDER.fullmatch(folder.name)]
-            }
-            absent_names = [
-                str(partition)
-                for partition, offset in sorted(LogDirectory.read(log_dir).high_watermarks.items())
-                if offset > 0
-                and (not topics or partition.topic in topics)
-                and names.directory_name(partition) not in folder_names
-            ]
-            if absent_names:
-                more = len(absent_names) - _ABSENT_NAMES_MAX
-                more_text = f" and {more} more" if more > 0 else ""
-                yield (
-                    log_dir / names.FileName.HIGH_WATERMARKS,
-                    "it names partitions with records whose folders are not here:"
-                    f" {', '.join(absent_names[:_ABSENT_NAMES_MAX])}{more_text}",
-                )
+    for log_dir in log_dirs_in(path for path in paths if _partition_of_folder(path) is None):
+        present_partitions = {
+            directory.topic_partition
+            for folder in log_dir.iterdir()
+            if (directory := _directory_by_name(folder)) is not None
+        }
+        absent_names = [
+            str(partition)
+            for partition, offset in sorted(LogDirectory.read(log_dir).high_watermarks.items())
+            if offset > 0
+            and (not topics or partition.topic in topics)
+            and partition not in present_partitions
+        ]
+        if absent_names:
+            more_count = len(absent_names) - _ABSENT_NAMES_MAX
+            more_text = f" and {more_count} more" if more_count > 0 else ""
+            yield (
+                log_dir / names.FileName.HIGH_WATERMARKS,
+                "it names partitions with records whose folders are not here:"
+                f" {', '.join(absent_names[:_ABSENT_NAMES_MAX])}{more_text}",
+            )
 
 
 def path_and_reason(problem: str) -> tuple[str, str]:
@@ -381,8 +375,7 @@ def _partition_of_folder(path: Path) -> TopicPartition | None:
     """The partition of a replica's folder that was given as a path, even of one that is being
     deleted.
     """
-    leaving_match = _LEAVING_FOLDER.fullmatch(path.name)
-    directory = PartitionDirectory.parse(path if leaving_match is None else Path(leaving_match[1]))
+    directory = _directory_by_name(path)
     if directory is None or (path / names.FileName.META_PROPERTIES).is_file():
         return None
     try:
@@ -390,6 +383,12 @@ def _partition_of_folder(path: Path) -> TopicPartition | None:
     except names.FileNameError:
         has_segments = True  # told where it is read
     return directory.topic_partition if has_segments else None
+
+
+def _directory_by_name(path: Path) -> PartitionDirectory | None:
+    """The partition that a folder is named for, even if it is being deleted."""
+    leaving_match = _LEAVING_FOLDER.fullmatch(path.name)
+    return PartitionDirectory.parse(path if leaving_match is None else Path(leaving_match[1]))
 
 
 def _is_log_dir(path: Path) -> bool:
