@@ -94,7 +94,7 @@ class _PartThread(Generic[T]):
         self._hand_over(_EndOfPart(error))
 
     def _hand_over(self, item: T | _EndOfPart) -> bool:
-        """Wait until there is room for the item; returns False if nobody wants it any more."""
+        """Wait until there is room for the item; returns False once no more is read."""
         while not self._is_abandoned.is_set():
             try:
                 self._ready_items.put(item, timeout=_STOP_CHECK_S)

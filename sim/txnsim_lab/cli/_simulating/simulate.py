@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 FOUND_STATUS: Final = 1
 SEEDS_DEFAULT: Final = "0..200"
 ENDLESS_SEEDS: Final = range(2**31)
+"""More seeds than can be played in any ``--time``."""
 SEED_MAX: Final = 2**63 - 1
 """Where ranges of seeds end: rows of results keep a seed as an int64."""
-"""More seeds than can be played in any ``--time``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
