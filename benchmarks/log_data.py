@@ -179,7 +179,7 @@ def _write_small_batches_log(directory: Path, scale: Scale) -> GeneratedLog:
 def _plan_stray_batches(
     scale: Scale, partition: int, batch_count: int, random_source: random.Random
 ) -> Ints:
-    """Plan the batches of the transactions that nobody ends, as ``log_fill.fill_segment`` takes
+    """Plan the batches of the transactions that stay open, as ``log_fill.fill_segment`` takes
     them: those that hang begin somewhere, those that are alive at the end.
     """
     batch_rows = []

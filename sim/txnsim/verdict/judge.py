@@ -160,7 +160,7 @@ class PartitionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     holder_mark: str = ""
     """What a picture has at the batch at which readers stop; empty if no transaction holds them."""
     reader_mark: str = ""
-    """Who stands there; where nothing holds readers, how far they get. Empty for an empty log."""
+    """The label of the readers: who waits, or that they get everything. Empty for an empty log."""
     summary: str = ""
     """Since when readers stand, how much is withheld, who waits; empty if no transaction holds
     them.
