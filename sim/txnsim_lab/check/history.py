@@ -23,14 +23,12 @@ from txnsim_lab.check.observations import (
     Read,
     Seen,
     SentOffsets,
+    ShareFetched,
     Wrote,
 )
 
 SeenT = TypeVar("SeenT", bound=Seen)
 DerivedT = TypeVar("DerivedT")
-
-NOTHING_JUDGED: Final = "no observation in it: nothing was judged"
-"""What is wrong with an empty history. The judges would call it healthy."""
 
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -42,6 +40,23 @@ def _make_decoder() -> msgspec.json.Decoder[Seen]:
 
 class HistoryError(Exception):
     """The file is no history, or a history that can't be judged; the message says where and why."""
+
+
+def require_answers(history: History) -> None:
+    """Refuse a history that no judge could object to, because no broker answered anything in it.
+
+    Raises:
+        HistoryError: It is empty, or holds only calls and requests without an answer.
+    """
+    if not len(history):
+        raise HistoryError("no observation in it: nothing was judged")
+    if not any(_is_answer(observation) for observation in history):
+        raise HistoryError("no answer of a broker in it: nothing was judged")
+
+
+def _is_answer(observation: Seen) -> bool:
+    outcome = getattr(observation, "outcome", Outcome.OK)
+    return not isinstance(observation, Began) and outcome is not Outcome.UNKNOWN
 
 
 class History:
@@ -107,6 +122,17 @@ class History:
     ) -> Iterator[tuple[int, Read]]:
         """Every read_committed Fetch that brought no error."""
         return self.reads(partition, isolation=Isolation.READ_COMMITTED)
+
+    def unread_partitions(self) -> list[TopicPartition]:
+        """The partitions with an acknowledged record that no reader was given anything of, sorted:
+        whether their records are lost, repeated or torn is not seen.
+        """
+        written = {write.place for _, write in self.writes() if write.outcome is Outcome.OK}
+        read = {read.place for _, read in self.reads()}
+        shared = {
+            fetch.place for _, fetch in self.all_of(ShareFetched) if fetch.outcome is Outcome.OK
+        }
+        return sorted(written - read - shared)
 
     def transactions(self) -> Mapping[str, Transaction]:
         """Every transaction by its label, in the order of their first observation."""

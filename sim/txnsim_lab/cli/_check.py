@@ -24,7 +24,7 @@ HISTORY_BYTES_MAX: Final = 256 << 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Exit status: 0 every history is healthy, 1 one has anomalies, 2 a file is no history,"
-        " or has no observation."
+        " or has no answer of a broker."
     )
     parser.add_argument(
         "history",
@@ -42,15 +42,14 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: A file can't be read, or is no history that can be judged.
     """
     from txnsim.errors import ConfigError
-    from txnsim_lab.check.history import NOTHING_JUDGED, History, HistoryError
+    from txnsim_lab.check.history import History, HistoryError, require_answers
     from txnsim_lab.check.judge import judge
 
     judged_histories: list[tuple[str, History, Verdict]] = []
     for file_name in args.history:
         try:
             history = History.from_lines(_read_history_file(file_name))
-            if not len(history):
-                raise HistoryError(NOTHING_JUDGED)
+            require_answers(history)
             judged_histories.append((file_name, history, judge(history)))
         except OSError as error:
             raise ConfigError(f"{file_name}: {problem_of(error)}") from None
@@ -76,6 +75,7 @@ def _verdict_as_json(file_name: str, history: History, verdict: Verdict) -> dict
         "history": file_name,
         "observations": len(history),
         "verdict": verdict.kinds,
+        "unread": [str(partition) for partition in history.unread_partitions()],
         "anomalies": [
             {
                 "kind": anomaly.kind,
@@ -92,6 +92,11 @@ def _verdict_as_json(file_name: str, history: History, verdict: Verdict) -> dict
 
 def _verdict_lines(file_name: str, history: History, verdict: Verdict) -> Iterator[str]:
     yield f"{file_name}: {verdict} ({len(history)} observations)"
+    if unread := history.unread_partitions():
+        yield (
+            f"  not judged: the records of {', '.join(map(str, unread))}. They were written, and"
+            " no reader was given any"
+        )
     for anomaly in verdict.anomalies:
         yield f"  {anomaly.kind}: {anomaly.because}"
         for index in anomaly.evidence:

@@ -20,7 +20,7 @@ from txnsim.http.replies import Body, RefusedError
 from txnsim.http.wire_noun import WireNoun
 from txnsim.http.work_thread import WorkThread
 from txnsim.on_demand_imports import OnDemand
-from txnsim_lab.check.history import NOTHING_JUDGED, History, HistoryError
+from txnsim_lab.check.history import History, HistoryError, require_answers
 from txnsim_lab.check.observations import Seen
 
 if TYPE_CHECKING:
@@ -99,9 +99,8 @@ class JudgingRoutes(WireNoun):
     async def judge(self, _request: Request, body: Body[list[Seen]]) -> VerdictView:
         """Judge a history: an array of observations, in order."""
         history = History(await body.read())
-        if not len(history):
-            raise RefusedError(422, NOTHING_JUDGED)
         try:
+            require_answers(history)
             verdict = await self._judge_thread.do_within(JUDGE_S_MAX, lambda: judges.judge(history))
         except HistoryError as error:
             raise RefusedError(422, str(error)) from None

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import jsonschema
+import msgspec
 import pytest
 
 from tests.lab.exam.test_exam import KNOWS_ITS_NAME, YES
@@ -25,7 +26,7 @@ from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError
 from txnsim.security.options import TlsFiles
 from txnsim_lab.check.history import History
-from txnsim_lab.check.observations import Ended, Read, Record, Wrote
+from txnsim_lab.check.observations import Began, Ended, Outcome, Read, Record, Seen, Wrote
 from txnsim_lab.cli import _proxy as proxy
 from txnsim_lab.cli._schema import KINDS
 from txnsim_lab.proxy.addresses import NodeAddress
@@ -44,12 +45,13 @@ READ = Read(
     next_offset=2,
     records=(Record(offset=0, value="r1"),),
 )
+EMPTY_READ = msgspec.structs.replace(READ, records=())
 
 
 @pytest.fixture
 def healthy(tmp_path: Path) -> str:
     path = tmp_path / "healthy.jsonl"
-    path.write_bytes(History([WROTE, ABORTED]).to_lines())
+    path.write_bytes(History([WROTE, ABORTED, EMPTY_READ]).to_lines())
     return str(path)
 
 
@@ -62,7 +64,38 @@ def wrong_history(tmp_path: Path) -> str:
 
 def test_a_healthy_history_is_told_so(healthy: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", healthy]) == 0
-    assert capsys.readouterr().out == f"{healthy}: healthy (2 observations)\n"
+    assert capsys.readouterr().out == f"{healthy}: healthy (3 observations)\n"
+
+
+def test_records_that_nothing_read_are_not_called_sound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "unread.jsonl"
+    path.write_bytes(History([WROTE]).to_lines())
+    assert main(["check", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{path}: healthy (1 observations)",
+        "  not judged: the records of t-0. They were written, and no reader was given any",
+    ]
+    assert main(["check", "--json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["unread"] == ["t-0"]
+
+
+@pytest.mark.parametrize(
+    "unanswered",
+    [
+        Began(at_ms=1, who="p", transaction="T1", transactional_id="app"),
+        msgspec.structs.replace(WROTE, outcome=Outcome.UNKNOWN),
+    ],
+    ids=["only begun", "never answered"],
+)
+def test_a_history_without_an_answer_is_refused(
+    unanswered: Seen, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "unanswered.jsonl"
+    path.write_bytes(History([unanswered]).to_lines())
+    assert main(["check", str(path)]) == 2
+    assert "no answer of a broker in it: nothing was judged" in capsys.readouterr().err
 
 
 def test_anomalies_are_told_with_their_evidence(
