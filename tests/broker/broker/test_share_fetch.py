@@ -83,7 +83,7 @@ async def test_of_two_that_wait_one_gets_the_record(cluster: VirtualCluster) -> 
 async def test_a_fetch_waits_for_as_many_bytes_as_it_wants(cluster: VirtualCluster) -> None:
     member = await member_of(cluster, 1)
     assert await member.get() == "0-0:1"
-    fetch_task = member.start_get(min_bytes=200)
+    fetch_task = member.start_get(min_bytes=210)
     await asyncio.sleep(1)
     for _ in range(2):  # 70 bytes each: what was there at the look before counts once
         await fill(member.api, 1)
