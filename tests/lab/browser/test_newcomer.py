@@ -104,7 +104,7 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     # Who looked up a word, and then chose a view, went on seeing the words.
     me.choose("Keys and words")
     me.sees("An open transaction on a partition that no marker of its coordinator will ever end")
-    me.choose("Producers")
+    me.choose("Producers and groups")
     me.sees("transactional id billing is Empty without this partition", "tr.hangs")
     me.choose("Picture")
     # Fields of an event came in another order each time.

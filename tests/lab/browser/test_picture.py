@@ -54,12 +54,12 @@ def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_
     page = new_page(server.http, viewport={"width": 1280, "height": 720}, is_unfolded=False)
     play_run(page, "z01", "V-")
     assert [text for text in page.evaluate(TEXTS) if not text.startswith("step ")] == [
-        "APPLICATION · app",
+        *("APPLICATION", "app"),
         *("open", "asks to abort", "aborted ✓"),
-        "COORDINATOR · broker 2 ● up",
+        *("COORDINATOR", "broker 2 ● up"),
         *("Ongoing", "PrepareAbort", "CompleteAbort", "Empty: nothing is open"),
         "app is over: aborted; no more markers come",
-        "PARTITION payments-0 · broker 1 ● up",
+        *("PARTITION", "payments-0", "broker 1 ● up"),
         *("0", "✕ ABORT", "app/1", "1", "“late”", "open: app/1", "2"),
         *("open from here · no marker will come", "readers stop here"),
         *("“late”, was held 1.3 s", "ABORT marker"),

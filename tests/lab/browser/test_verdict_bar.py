@@ -222,7 +222,7 @@ def test_wrong_data_is_red_and_the_record_is_drawn(
     assert any(torn_text in text for text in wrong_batches.all_text_contents())
     texts = picture_texts(page)
     assert f"asks to {asked} | {application} | COORDINATOR" in texts
-    assert "APPLICATION · app |" in texts
+    assert "APPLICATION | app |" in texts
     assert page.locator("[data-readers='wrong data']").count() == 1
 
 

@@ -22,6 +22,7 @@ MEDIA_TYPES: Final = {
     "js": "text/javascript; charset=utf-8",
     "mjs": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
+    "woff2": "font/woff2",
 }
 LIBRARIES: Final = {
     "preact": "vendor/preact.mjs",
@@ -34,6 +35,8 @@ LIBRARIES: Final = {
 """Name by which modules import a library -> its file."""
 SCRIPT: Final = "page.js"
 """The name of the joined script."""
+TYPEFACE: Final = "geist.woff2"
+"""The typeface of all text, which the style sheet names. The system has the signs that it lacks."""
 _MAIN_MODULE: Final = "main.js"
 _EXPORTS_OBJECT: Final = "__page"
 """The global object that holds the exports of each module, by its path. Tests read it."""
@@ -65,11 +68,13 @@ def _files_below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
 
 @cache
 def served_files() -> dict[str, bytes]:
-    """The files that a browser asks for, by path: the page, its script, its style, its icon."""
+    """The files that a browser asks for, by path: the page, its script, style, icon, typeface."""
+    typeface = files()[f"vendor/{TYPEFACE}"]
     files_by_name = {
         SCRIPT: script(),
-        "app.css": files()["app.css"],
+        "app.css": style_sheet(f"{TYPEFACE}?v={version(typeface)}"),
         "icon.svg": files()["icon.svg"],
+        TYPEFACE: typeface,
     }
     page_html = files()["index.html"].decode()
     for file_name, content in files_by_name.items():
@@ -77,6 +82,11 @@ def served_files() -> dict[str, bytes]:
             f'"/ui/{file_name}"', f'"/ui/{file_name}?v={version(content)}"'
         )
     return {"index.html": page_html.encode(), **files_by_name}
+
+
+def style_sheet(typeface_url: str) -> bytes:
+    """The style sheet, with the address of its typeface: relative to it, or the font as data."""
+    return files()["app.css"].replace(TYPEFACE.encode(), typeface_url.encode())
 
 
 def version(content: bytes) -> str:

@@ -18,8 +18,8 @@ from txnsim_lab.http.page._files import MEDIA_TYPES, served_files, version
 
 FOLDER: Final = "/ui"
 POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
-    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self';"
+    " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """The Content-Security-Policy: only files of the page are allowed."""
 

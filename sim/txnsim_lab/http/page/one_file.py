@@ -16,7 +16,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.trace.trace_file import Recording
-from txnsim_lab.http.page._files import digest, files, script
+from txnsim_lab.http.page._files import TYPEFACE, digest, files, script, style_sheet
 from txnsim_lab.trace.explained_moments import Moment, moments
 from txnsim_lab.trace.findings import Finding, findings
 from txnsim_lab.trace.redaction import redact_run
@@ -88,11 +88,11 @@ def one_file(
             for run_index, (_, recording) in enumerate(titled_runs)
         ),
     ]
-    style_sheet = files()["app.css"]
-    icon_url = f"data:image/svg+xml;base64,{base64.b64encode(files()['icon.svg']).decode()}"
+    style_text = style_sheet(_data_url("font/woff2", files()[f"vendor/{TYPEFACE}"]))
+    icon_url = _data_url("image/svg+xml", files()["icon.svg"])
     security_policy = (
-        f"default-src 'none'; script-src {digest(script())}; style-src {digest(style_sheet)};"
-        " img-src data:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {digest(script())}; style-src {digest(style_text)};"
+        " img-src data:; font-src data:; base-uri 'none'; form-action 'none'"
     )
     title = html.escape(runs[0][0] if runs else "no run")
     newline = "\n"
@@ -106,7 +106,7 @@ def one_file(
 <title>txnsim: {title}</title>
 <!-- {remark_text} -->
 <link rel="icon" href="{icon_url}" type="image/svg+xml">
-<style>{style_sheet.decode()}</style>
+<style>{style_text.decode()}</style>
 </head>
 <body>
 <noscript>This page needs JavaScript. {remark_text}</noscript>
@@ -116,6 +116,10 @@ def one_file(
 </body>
 </html>
 """
+
+
+def _data_url(media_type: str, content: bytes) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
 
 
 def _require_few_events(runs: Sequence[tuple[str, Recording]]) -> None:

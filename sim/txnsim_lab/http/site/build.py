@@ -30,8 +30,8 @@ import txnsim
 import txnsim_lab
 from txnsim.errors import ConfigError
 from txnsim.files import working_in, write_all
+from txnsim_lab.http.page._files import TYPEFACE, served_files, style_sheet
 from txnsim_lab.http.page._files import files as page_files
-from txnsim_lab.http.page._files import served_files
 from txnsim_lab.scenario.catalog import directory
 
 _SITE_PACKAGE: Final = resources.files("txnsim_lab.http.site")
@@ -89,7 +89,7 @@ _WHEEL_PLATFORMS: Final = (
 )
 POLICY: Final = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self';"
-    " connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
+    " font-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
 )
 """The Content-Security-Policy. In the page it is a meta element, which does not cover the workers:
 a server should send it with each file."""
@@ -229,7 +229,8 @@ def _make_files(work_folder: Path, parts_folder: Path, named_parts: Parts) -> di
     )
     pyodide_lock = msgspec.json.decode((pyodide_folder / "pyodide-lock.json").read_bytes())
     page_parts = served_files()
-    site_files = {name: page_parts[name] for name in ("page.js", "app.css", "icon.svg")}
+    site_files = {name: page_parts[name] for name in ("page.js", "icon.svg", TYPEFACE)}
+    site_files["app.css"] = style_sheet(TYPEFACE)
     site_files |= {name: (pyodide_folder / name).read_bytes() for name in _PYODIDE_FILES}
     archive_names = (name for name in PACKED.values() if (work_folder / name).is_file())
     site_files |= {
@@ -354,10 +355,14 @@ def _index_html(page_html: str, digest_by_file: dict[str, str]) -> bytes:
     page_html = page_html.replace(
         '<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy_element}'
     )
-    for file_name in ("icon.svg", "app.css", "page.js"):
+    for file_name in ("icon.svg", TYPEFACE, "app.css", "page.js"):
         html_before, _, behind_name = page_html.partition(f'"/ui/{file_name}')
         _, _, html_after = behind_name.partition('"')
-        integrity = "" if file_name == "icon.svg" else f' integrity="{digest_by_file[file_name]}"'
+        integrity = (
+            ""
+            if file_name in ("icon.svg", TYPEFACE)
+            else f' integrity="{digest_by_file[file_name]}"'
+        )
         page_html = f'{html_before}"./{file_name}"{integrity}{html_after}'
     return page_html.encode()
 

@@ -99,10 +99,11 @@ def test_modules_that_import_each_other_are_refused(modules: dict[str, bytes]) -
         script.__wrapped__()
 
 
-def test_the_page_asks_for_three_files_by_their_version() -> None:
+def test_the_page_asks_for_its_files_by_their_version() -> None:
     versioned_names = re.findall(rb'"/ui/([^"?]+)\?v=([0-9a-f]{12})"', served_files()["index.html"])
     assert sorted(name.decode() for name, _ in versioned_names) == [
         "app.css",
+        "geist.woff2",
         "icon.svg",
         "page.js",
     ]

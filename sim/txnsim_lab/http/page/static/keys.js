@@ -10,7 +10,7 @@ import { hasFailed } from "./words.js";
 export const VIEW_TITLES = [
   ["stage", "Picture"],
   ["coordinator", "Coordinator"],
-  ["producers", "Producers"],
+  ["producers", "Producers and groups"],
   ["lanes", "Timeline"],
   ["events", "Events"],
   ["faults", "Faults"],

@@ -162,7 +162,7 @@ function Inspector() {
   </aside>`;
 }
 
-const EventTitle = ({ event }) => html`<h2>#${event.i} ${event.k}</h2>${KIND_MEANINGS[event.k] && html`<p class="hint">${KIND_MEANINGS[event.k]}</p>`}`;
+const EventTitle = ({ event }) => html`<h2 class="event-title">${KIND_MEANINGS[event.k] ?? "An event"}<small> #${event.i} ${event.k}</small></h2>`;
 
 /** At most so many steps of a story are marked on the time line. */
 const MARKED_STEPS_MAX = 60;
@@ -171,14 +171,14 @@ function Scrubber() {
   const newestIndex = Math.max(0, eventCount.value - 1);
   const event = events[shownIndex.value];
   const stepCount = storyNotes().length;
-  const isStoryAbove = shownView.value === "stage" && hasStoryBelowPicture() && !isHelpOpen.value && !isShareOpen.value;
+  const isPositionTold = shownView.value === "stage" && hasStoryBelowPicture() && !isHelpOpen.value && !isShareOpen.value;
   const positionText = event ? `#${event.i} / ${events[newestIndex].i} · ${millisecondsText(event)}` : "no events";
   return html`<footer>
     ${!stepCount || isDetailed.value ? html`<button onClick=${() => chooseEvent(0)} aria-label="first event">|◀</button>
     <button onClick=${() => chooseEvent(shownIndex.value - 1)} aria-label="previous event">◀</button>
     <button onClick=${() => chooseEvent(shownIndex.value + 1)} aria-label="next event">▶</button>
     <button onClick=${() => chooseEvent(newestEventIndex())} aria-label="last event">▶|</button>` : ""}
-    ${!isStoryAbove && html`<${StepControls} />`}
+    <${StepControls} isPositionTold=${isPositionTold} />
     <label class="speed"><span class="sr">Speed</span><select id="speed" value=${playSpeed.value} onChange=${(e) => (playSpeed.value = Number(e.target.value))}>${PLAY_SPEEDS.map((factor) => html`<option value=${factor}>${factor}×</option>`)}</select></label>
     <span class="line"><input id="time" type="range" min="0" max=${newestIndex} ref=${(el) => { if (el) el.value = Math.max(0, shownIndex.value); }} aria-label="time"
       aria-valuetext=${event ? `event ${event.i}: ${KIND_MEANINGS[event.k] ?? event.k}` : "no event"} onInput=${(e) => chooseEvent(Number(e.target.value))} />

@@ -15,14 +15,19 @@ narrowScreen.addEventListener("change", () => (isSmallScreen.value = narrowScree
 /** On a small screen, and where two pictures stand side by side, the picture is narrower: one row of tape, no axis. */
 const hasTwoPictures = () => Boolean(comparison.value && lesson.value);
 const isNarrowPicture = () => isSmallScreen.value || hasTwoPictures();
-const pictureWidth = () => (isSmallScreen.value ? 380 : hasTwoPictures() ? 470 : 660);
-const LEFT_MARGIN = 20;
-const TOPS = { app: 14, coordinator: 84, log: 196 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 130 };
+const pictureWidth = () => (isSmallScreen.value ? 380 : hasTwoPictures() ? 470 : lesson.value ? 640 : 790);
+/** The names of the rows stand left of the axis; in a narrow picture each above its row. */
+const NAMES_WIDTH = 136, NARROW_MARGIN = 20;
+const leftMargin = () => (isNarrowPicture() ? NARROW_MARGIN : NAMES_WIDTH);
+const TOPS = { app: 2, coordinator: 62, log: 160 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 130 };
 const SPAN_HEIGHT = 34, CELL_HEIGHT = 70, LOG_HEIGHT = 106, READERS_HEIGHT = 56, SHARER_HEIGHT = 22, AXIS_HEIGHT = 22;
 const CELL_GAP = 8, TICK_GAP = 12, TICK_LABEL_WIDTH = 56, TEXT_PADDING = 12;
 /** On a small screen the text stands closer to the edge of its batch, so that more batches fit. */
 const cellPadding = () => (isNarrowPicture() ? 7 : TEXT_PADDING);
-const PICTURE_FONT = '14px system-ui, "DejaVu Sans", sans-serif';
+const PICTURE_FONT = '14px Geist, system-ui, "DejaVu Sans", sans-serif';
+/** Rises when the typeface is there: texts have another width then. */
+const typefaceLoads = signal(0);
+document.fonts.addEventListener("loadingdone", () => (typefaceLoads.value += 1));
 const TEXT_LENGTH_MAX = 34, CELL_TEXT_LENGTH_MAX = 18, NARROW_TEXT_LENGTH_MAX = 50;
 
 let measuringContext = null;
@@ -55,7 +60,7 @@ const measureCell = (cell) => {
 function positionsOfTicks(tickCount, rows) {
   const tickPositions = [];
   for (let tick = 0; tick < tickCount; tick += 1) {
-    let x = tick ? tickPositions[tick - 1] + TICK_GAP : LEFT_MARGIN;
+    let x = tick ? tickPositions[tick - 1] + TICK_GAP : leftMargin();
     for (const row of rows) {
       const itemIndex = row.findIndex((item) => item.tick === tick);
       if (itemIndex > 0) x = Math.max(x, tickPositions[row[itemIndex - 1].tick] + row[itemIndex - 1].width + CELL_GAP);
@@ -67,7 +72,7 @@ function positionsOfTicks(tickCount, rows) {
 
 /** The batches of a log one behind the other, without an axis. None is left out: a picture that is too wide scrolls (app.css). */
 function placeWithoutAxis(cells) {
-  let x = LEFT_MARGIN;
+  let x = leftMargin();
   return cells.map((cell, n) => {
     if (n && cell.cell.number > cells[n - 1].cell.number + 1) x += TICK_GAP; // for the sign that some are left out
     const placedCell = { ...cell, x };
@@ -80,11 +85,8 @@ function placeWithoutAxis(cells) {
  *  what has happened in it is played: a message travels, and what it brings stands there when it has arrived (app.css). */
 export function Picture({ picture, label = "The picture", isStill = false, isStep = isStill }) {
   const isNarrow = isNarrowPicture();
+  void typefaceLoads.value;
   const boxRef = useRef(null);
-  useEffect(() => {
-    boxRef.current.scrollLeft = boxRef.current.scrollWidth; // where the picture is wider than its place, its newest end is in sight
-    pinNames({ currentTarget: boxRef.current });
-  });
   const tops = isNarrow ? NARROW_TOPS : TOPS;
   const appSpans = picture.app.spans.map((span) => measureSpan(span, span.text));
   const stateSpans = picture.coordinator.spans.map((span, n, spans) => measureSpan(span, stateText(span, n === spans.length - 1)));
@@ -93,11 +95,16 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
   const placedCells = cellRows.map((cells) => (isNarrow ? placeWithoutAxis(cells) : cells.map((cell) => ({ ...cell, x: tickPositions[cell.tick] }))));
   const ends = [...[appSpans, stateSpans].flat().map(({ tick, width }) => tickPositions[tick] + width), ...placedCells.flat().map(({ x, width }) => x + width + 30)];
   const width = Math.max(pictureWidth(), ...(isNarrow ? placedCells.flat().map((cell) => cell.x + cell.width + 24) : ends));
+  const endX = Math.max(0, ...ends);
+  useEffect(() => { // where the picture is wider than its place, its newest end is in sight
+    boxRef.current.scrollLeft = (endX / width) * boxRef.current.scrollWidth - boxRef.current.clientWidth;
+    pinNames({ currentTarget: boxRef.current });
+  });
   let height = tops.log;
   const logs = picture.logs.map((log, n) => {
     const sharerLines = (log.sharers ?? []).flatMap((text) => linesOf(text, isNarrow ? NARROW_SHARER_LENGTH_MAX : SHARER_LENGTH_MAX).map((line) => ({ line, text })));
     const readers = log.isOpen || picture.logs.length === 1 ? log.readers : ""; // of two logs, only where readers are held: the text stays large
-    const laidOut = { ...log, readers, sharerLines, top: height, cells: placedCells[n], width, endX: (placedCells[n].at(-1)?.x ?? LEFT_MARGIN - CELL_GAP) + (placedCells[n].at(-1)?.width ?? 0) + CELL_GAP };
+    const laidOut = { ...log, readers, sharerLines, top: height, cells: placedCells[n], width, endX: (placedCells[n].at(-1)?.x ?? leftMargin() - CELL_GAP) + (placedCells[n].at(-1)?.width ?? 0) + CELL_GAP };
     height += LOG_HEIGHT + (readers || picture.logs.length === 1 ? READERS_HEIGHT : 0) + SHARER_HEIGHT * sharerLines.length; // a single log keeps this room, so that it stands still when a reader comes
     return laidOut;
   });
@@ -108,19 +115,36 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
   return html`<div class="drawing" ref=${boxRef} onScroll=${pinNames}><svg preserveAspectRatio="xMinYMin" style=${{ "--width": width, "--height": shownHeight }} class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width + 4} ${shownHeight}`}>
     <defs>${["new", "old"].map((name) => html`<marker id=${`tip-${name}`} class=${`tip ${name}`} markerWidth="10" markerHeight="10" refX="6" refY="4" orient="auto" markerUnits="userSpaceOnUse"><path d="M0,0L8,4L0,8z" /></marker>`)}
       <pattern id="stripes" width="8" height="8" patternTransform="rotate(45)" patternUnits="userSpaceOnUse"><rect class="ground" width="8" height="8" /><rect class="stripe" width="3" height="8" /></pattern></defs>
+    ${!isNarrow && html`<rect class="names" x="-2" y="0" width=${NAMES_WIDTH - 6} height=${shownHeight} />`}
     ${flights.map(({ flight, curve }) => html`<${FlightCurve} key=${flightKey(flight)} flight=${flight} curve=${curve} />`)}
-    <text class="cap" x="0" y=${tops.app}>APPLICATION${picture.app.id && ` · ${shortenText(picture.app.id)}`}</text>
-    ${isNarrow || !appSpans.length ? html`<text class=${picture.app.id ? "app" : "dim"} x=${isNarrow ? 0 : LEFT_MARGIN} y=${tops.app + (isNarrow ? 22 : 32)}>${applicationText}</text>`
+    <${RowName} y=${tops.app} name="APPLICATION" details=${[picture.app.id]} isNarrow=${isNarrow} />
+    ${isNarrow || !appSpans.length ? html`<text class=${picture.app.id ? "app" : "dim"} x=${isNarrow ? 0 : leftMargin()} y=${tops.app + (isNarrow ? 22 : 32)}>${applicationText}</text>`
       : appSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`box ${span.how}`} textKind="app" x=${tickPositions[span.tick]} y=${tops.app + 10} endX=${n < appSpans.length - 1 ? tickPositions[appSpans[n + 1].tick] - CELL_GAP / 2 : width} round="6" />`)}
-    <text class="cap" x="0" y=${tops.coordinator}>COORDINATOR${picture.coordinator.where && ` · ${picture.coordinator.where}`}${isNarrow && stateSpans.length > 0 ? ` · ${stateSpans.at(-1).pending ?? stateSpans.at(-1).name}` : ""}</text>
+    <${RowName} y=${tops.coordinator} name="COORDINATOR" details=${[picture.coordinator.where, isNarrow && stateSpans.length > 0 && (stateSpans.at(-1).pending ?? stateSpans.at(-1).name)]} isNarrow=${isNarrow} />
     ${isNarrow ? html`<text class=${picture.app.id ? "coordinator" : "dim"} x="0" y=${tops.coordinator + 22}>${shortenText(picture.coordinator.text, NARROW_TEXT_LENGTH_MAX)}</text>
       ${waitingFlight && html`<${FlightLabel} key=${flightKey(waitingFlight)} label=${{ flight: waitingFlight, text: shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX), x: 0, y: tops.coordinator + 32, width: textWidth(shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX)) + 20 }} />`}` : html`
       ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${tickPositions[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? tickPositions[stateSpans[n + 1].tick] - CELL_GAP / 2 : width} round="15" />`)}
-      ${flights.map(({ flight, curve }) => flight.kind === "record" && html`<path class=${`flight through ${flight.isNew ? "new" : "old"} ${flight.how}`} d=${wayOf(curve)} />`)}
-      <text class=${picture.app.id ? "coordinator" : "dim"} x=${stateSpans.length ? Math.max(0, Math.min(tickPositions[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : LEFT_MARGIN} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
+      <text class=${picture.app.id ? "coordinator" : "dim"} x=${stateSpans.length ? Math.max(0, Math.min(tickPositions[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : leftMargin()} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
     ${logs.map((log, n) => html`<${LogPicture} key=${log.tp} log=${log} arrivals=${isStep ? newArrivals(picture.flights, n) : []} isStill=${isStill} />`)}
     ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
     ${!isNarrow && shownTicks(picture.ticks, tickPositions).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg></div>`;
+}
+
+/** The name of a row and what is told of it: left of the axis one below the other, in a narrow picture in one line above the row. */
+function RowName({ y, name, details, isNarrow }) {
+  const shownDetails = details.filter(Boolean);
+  if (isNarrow) return html`<text class="cap" x="0" y=${y}>${[name, ...shownDetails.map((detail) => shortenText(detail))].join(" · ")}</text>`;
+  return html`<text class="cap" x="0" y=${y + 22}>${name}</text>${shownDetails.map((detail, n) => {
+    const shownDetail = fitText(detail, NAMES_WIDTH - 14);
+    return html`<text class="cap detail" x="0" y=${y + 41 + 19 * n}>${shownDetail}${shownDetail !== detail && html`<title>${detail}</title>`}</text>`;
+  })}`;
+}
+
+/** A text that is no wider: what does not fit is left out at its end. */
+function fitText(text, widthMax) {
+  let fitting = text;
+  while (textWidth(fitting) > widthMax) fitting = `${fitting.slice(0, -2)}…`;
+  return fitting;
 }
 
 /** Keep the names of the rows at the left edge of what is in sight. */
@@ -152,13 +176,14 @@ const newArrivals = (flights, logIndex) => flights.filter(({ isNew, how, to }) =
 const batchLinkAttributes = (cell, isStill) => (isStill ? {} : { role: "button", tabindex: "0", onClick: () => goToEvent(indexOfPosition(cell.i)), onKeyDown: (e) => e.key === "Enter" && goToEvent(indexOfPosition(cell.i)) });
 
 function LogPicture({ log, arrivals, isStill }) {
+  const isNarrow = isNarrowPicture();
   const cellY = log.top + 16;
   const lsoCell = log.cells.find(({ cell }) => cell.isWall);
-  const bracketX = lsoCell ? Math.max(LEFT_MARGIN, Math.min(lsoCell.x + 8, log.width - textWidth(log.bracket, true))) : log.endX;
+  const bracketX = lsoCell ? Math.max(leftMargin(), Math.min(lsoCell.x + 8, log.width - textWidth(log.bracket, true))) : log.endX;
   const { x: readerX, textX: readerTextX } = readerPlace(log, lsoCell, bracketX);
   const leftOutCount = log.count - log.cells.length;
-  const logCaption = `PARTITION ${shortenText(log.tp)} · ${log.where}${leftOutCount > 0 ? ` · ${log.cells.length} of ${log.count} ${isNarrowPicture() ? "" : "batches "}shown` : ""}`;
-  return html`<g class=${`log${arrivals.length ? " expects" : ""}`}><text class="cap" x="0" y=${log.top + 5}>${logCaption}</text>
+  const details = [isNarrow ? null : log.tp, log.where, leftOutCount > 0 && `${log.cells.length} of ${log.count} shown`];
+  return html`<g class=${`log${arrivals.length ? " expects" : ""}`}><${RowName} y=${isNarrow ? log.top + 5 : cellY - 6} name=${isNarrow ? `PARTITION ${shortenText(log.tp)}` : "PARTITION"} details=${details} isNarrow=${isNarrow} />
     ${log.cells.map(({ cell, x }, n) => cell.number > (n ? log.cells[n - 1].cell.number + 1 : 0) && html`<text class="dim" x=${x - 14} y=${cellY + 40}>…</text>`)}
     ${log.cells.map(({ cell, lines, x, width }) => html`<g key=${cell.number} class=${`batch ${cell.how}${cell.isWrong ? " wrong-data" : ""}${arrivals.includes(cell.number) ? " lands" : ""} ${hueClassesOf(cell.hue === undefined ? null : cell)}`} ...${batchLinkAttributes(cell, isStill)}>
       <rect x=${x} y=${cellY} width=${width} height=${CELL_HEIGHT} rx="4" /><text class="offset" x=${x + cellPadding()} y=${cellY + 20}>${cell.at}</text><text class="what" x=${x + cellPadding()} y=${cellY + 42}>${lines[0]}</text><text class="whose" x=${x + cellPadding()} y=${cellY + 60}>${lines[1]}</text></g>`)}
@@ -166,13 +191,13 @@ function LogPicture({ log, arrivals, isStill }) {
     ${lsoCell && html`<path class=${`open-from ${log.isHanging ? "hangs" : ""}`} d=${`M${lsoCell.x},${cellY + CELL_HEIGHT + 6} v10 H${Math.min(log.width, Math.max(log.endX + 40, lsoCell.x + 270))}`} /><text class=${`bracket-of ${log.isHanging ? "hangs" : ""}`} x=${bracketX} y=${cellY + CELL_HEIGHT + 34}>${log.bracket}</text>`}
     ${log.readers && html`<g class="figure" style=${{ transform: `translate(${readerX}px, ${cellY + CELL_HEIGHT + 18}px)` }} transform=${`translate(${readerX},${cellY + CELL_HEIGHT + 18})`}><circle cx="0" cy="0" r="7" /><path d="M0,7 v20 M-11,14 h22 M0,27 l-8,15 M0,27 l8,15" /></g>
       <text key=${log.readers} class="reader" x=${readerTextX} y=${cellY + CELL_HEIGHT + 56}>${shortenText(log.readers)}</text>`}
-    ${log.sharerLines.map(({ line, text }, n) => html`<text class="sharer" x=${LEFT_MARGIN} y=${cellY + CELL_HEIGHT + (log.readers ? 80 : 24) + SHARER_HEIGHT * n}>${line}<title>${text}</title></text>`)}</g>`;
+    ${log.sharerLines.map(({ line, text }, n) => html`<text class="sharer" x=${leftMargin()} y=${cellY + CELL_HEIGHT + (log.readers ? 80 : 24) + SHARER_HEIGHT * n}>${line}<title>${text}</title></text>`)}</g>`;
 }
 
 /** Where the reader stands, and its words: before the batch that it must not pass, or at the end, behind all that it gets. */
 function readerPlace(log, lsoCell, bracketX) {
   if (lsoCell) return { x: Math.max(10, Math.min(lsoCell.x, bracketX) - 20), textX: bracketX };
-  const x = log.isOpen ? LEFT_MARGIN : log.endX - CELL_GAP;
+  const x = log.isOpen ? leftMargin() : log.endX - CELL_GAP;
   const wordsWidth = textWidth(log.readers, true);
   return { x, textX: x - 18 - wordsWidth >= 0 ? x - 18 - wordsWidth : x + 18 };
 }
@@ -185,7 +210,7 @@ function curveOf(flight, logs, tickPositions, stateSpans) {
   if (flight.to && !targetCell) return null;
   const isRecord = flight.kind === "record";
   const decided = stateSpans.findLast(({ name, tick }) => name.startsWith("Prepare") && (!targetCell || tick <= targetCell.tick)) ?? (targetCell ? null : stateSpans.at(-1));
-  const startX = isRecord ? (tickPositions[flight.tick] ?? LEFT_MARGIN) + 16 : decided ? tickPositions[decided.tick] + 24 : (targetCell?.x ?? LEFT_MARGIN) + 24;
+  const startX = isRecord ? (tickPositions[flight.tick] ?? leftMargin()) + 16 : decided ? tickPositions[decided.tick] + 24 : (targetCell?.x ?? leftMargin()) + 24;
   const startY = isRecord ? TOPS.app + 10 + SPAN_HEIGHT : TOPS.coordinator + 8 + SPAN_HEIGHT;
   if (flight.isByOperator) return straightDown(targetCell.x + targetCell.width / 2, targetLog.top);
   const end = targetCell ? [targetCell.x + targetCell.width / 2, targetLog.top + 14] : [startX + (isRecord ? 90 : 30), targetLog.top - 26];

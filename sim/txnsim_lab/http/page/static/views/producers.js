@@ -1,5 +1,6 @@
 // @ts-check
 // Producers: what the leaders of partitions know of each, what its coordinator knows, and what the judge says of it.
+// Below them who reads: consumers that wait, groups, and where they stand, in the judge's words.
 
 import { html } from "../html.js";
 import { askedFact, chooseView, judgedMoment, chosenPartition } from "../store.js";
@@ -36,12 +37,27 @@ export function Producers() {
       const unfinished = askedFact.value ? null : serverExplanation?.verdict.unfinished.find(({ transactional_id: transactionalId }) => transactionalId === id);
       const sentences = [...txnsOfProducer.map(({ headline, reason }) => `${headline}: ${reason}.`), ...(unfinished ? [`${unfinished.headline}.`] : [])];
       return html`<tbody><tr class=${`title ${txnsOfProducer[0]?.state ?? ""}`}><th colspan="8" scope="rowgroup"><b>producer ${pid}</b>${serverExplanation ? (sentences.length ? `: ${sentences.join(" ")}` : "") : `: ${error || READING_TEXT}`}</th></tr>
-        ${entries.map(({ tp, producer }, n) => html`<tr><td><button class="link" onClick=${() => { chosenPartition.value = tp; chooseView("stage"); }}>${tp}</button></td>
-          <td>${producer.epoch}</td><td>${producer.seq}</td>
-          <td>${producer.first >= 0 ? html`${producer.first} ${producer.i >= 0 && html`<${EventLink} i=${producer.i} />`}` : "-"}</td>
-          <td class="coordinator">${n ? "" : id}</td><td>${n ? "" : (entry ? stateWithMeaning(entry.state) : "-")}</td><td>${n ? "" : (entry?.epoch ?? "-")}</td>
-          <td>${entry ? (entry.partitions.includes(tp) ? "yes" : "no") : "-"}</td></tr>`)}</tbody>`;
+        ${entries.map(({ tp, producer }, n) => html`<tr><td data-label="partition"><button class="link" onClick=${() => { chosenPartition.value = tp; chooseView("stage"); }}>${tp}</button></td>
+          <td data-label="epoch at the partition">${producer.epoch}</td><td data-label="last sequence">${producer.seq}</td>
+          <td data-label="open since">${producer.first >= 0 ? html`${producer.first} ${producer.i >= 0 && html`<${EventLink} i=${producer.i} />`}` : "-"}</td>
+          <td class="coordinator" data-label="transactional id">${n ? "" : id}</td><td data-label="state at the coordinator">${n ? "" : (entry ? stateWithMeaning(entry.state) : "-")}</td><td data-label="epoch at the coordinator">${n ? "" : (entry?.epoch ?? "-")}</td>
+          <td data-label="lists the partition">${entry ? (entry.partitions.includes(tp) ? "yes" : "no") : "-"}</td></tr>`)}</tbody>`;
     })}</table>
     ${sortedProducers.length > SHOWN_PRODUCERS_MAX && html`<p class="hint">${sortedProducers.length - SHOWN_PRODUCERS_MAX} more producers are not shown.</p>`}
-    <p class="hint">A hanging transaction is a disagreement between the two halves.${serverExplanation && ` This is said of event #${position}.`}</p>`;
+    ${serverExplanation && !askedFact.value && html`<${Readers} clusterState=${clusterState} explanation=${serverExplanation} />`}
+    <p class="hint">A hanging transaction is a disagreement between the two halves of the first table.${serverExplanation && ` This is said of event #${position}.`}</p>`;
+}
+
+/** Who reads: [who, partition, where it stands] of consumers that wait now, share groups, streams groups, and groups with a position in an open transaction. */
+const readersOf = (clusterState, { verdict, words }) => [
+  ...verdict.partitions.flatMap(({ partition, readers, standing, headline }) => (readers ?? []).map((name) => [`consumer ${name}`, partition, `${standing}: ${headline}`])),
+  ...Object.entries(words.share_groups).flatMap(([partition, sentences]) => sentences.map((sentence) => ["share group", partition, sentence])),
+  ...Object.entries(words.streams_groups).map(([name, sentences]) => [`streams group ${name}`, "", sentences.join(" ")]),
+  ...Object.entries(clusterState.offsets).map(([key, offset]) => [`group ${key.slice(0, key.lastIndexOf(" "))}`, key.slice(key.lastIndexOf(" ") + 1), `position ${offset}, pending`]),
+];
+
+function Readers({ clusterState, explanation }) {
+  const rows = readersOf(clusterState, explanation).slice(0, SHOWN_PRODUCERS_MAX);
+  return html`<table class="wide" id="readers"><caption>Consumers and groups</caption><thead><tr><th>who</th><th>partition</th><th>where it stands</th></tr></thead><tbody>
+    ${rows.length ? rows.map(([who, partition, standing]) => html`<tr><th scope="row">${who}</th><td>${partition || "-"}</td><td>${standing}</td></tr>`) : html`<tr><td colspan="3">No consumer waits at this event, and no group has a position in an open transaction.</td></tr>`}</tbody></table>`;
 }

@@ -1,5 +1,6 @@
 // @ts-check
-// The story of the shown run: one sentence at a time, right below the picture, with the buttons that go from step to step.
+// The story of the shown run: one sentence at a time, right below the picture. The buttons that go from step to step stand
+// at the foot of every view.
 
 import { runTask, compareWithRun, playRun } from "../api.js";
 import { html } from "../html.js";
@@ -9,19 +10,24 @@ import { comparison, drivenRun, events, judgedMoment, leaderWritesOf, lesson, sh
 import { tapeOf } from "../tape.js";
 import { Disclosure } from "./folded.js";
 import { PractiseButton } from "./practise.js";
+import { withTerms } from "./term.js";
 
-/** Whether the stage tells a story below its picture. Elsewhere the buttons of its steps stand at the foot of the page. */
+/** Whether the stage tells a story below its picture. */
 export const hasStoryBelowPicture = () => storyNotes().length > 0 && !lesson.value && !comparison.value && hasUserData(judgedMoment.value.clusterState);
 
-/** The button that plays; in a story also those that go from step to step, and where in it the shown event is. */
-export function StepControls({ isOver = false }) {
+/** Where in its story the shown event is. */
+const StepPosition = ({ isOver = false }) => html`<span class="step-of">${isOver ? `After step ${storyNotes().length}` : `Step ${stepAt(shownIndex.value)?.number ?? 0} of ${storyNotes().length}`}</span>`;
+
+/** The button that plays; in a story also those that go from step to step, and where in it the shown event is, if the story does not tell it. */
+export function StepControls({ isPositionTold }) {
+  void shownIndex.value; // with another run come other steps
   const stepCount = storyNotes().length;
   const playButton = html`<button id="play" class=${stepCount ? "primary" : ""} aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or pause (Space)">${isPlaying.value ? "❚❚ stop" : "▶ play"}</button>`;
   if (!stepCount) return playButton;
   return html`<button id="step-back" onClick=${() => chooseStep(-1)}>◀ step</button>
     ${playButton}
     <button id="step-on" onClick=${() => chooseStep(1)}>step ▶</button>
-    <span class="step-of">${isOver ? `After step ${stepCount}` : `Step ${stepAt(shownIndex.value)?.number ?? 0} of ${stepCount}`}</span>`;
+    ${!isPositionTold && html`<${StepPosition} />`}`;
 }
 
 /** What the judge says of an operator's newest marker on a partition after the last step of the story; undefined if there is none. */
@@ -43,8 +49,8 @@ export function Story({ shownMoment, partitionName }) {
   const repairSentence = repairAfterStory(shownMoment, partitionName);
   const nextStep = drivenRun.value?.next;
   return html`<section class="story" aria-label="What happens">
-    <p class="player"><${StepControls} isOver=${Boolean(repairSentence)} /></p>
-    <p class="now" aria-live="polite">${repairSentence ?? (shownNumber ? events[noteIndices[shownNumber - 1]].d.text : "The story has not begun at this event.")}</p>
+    <p><${StepPosition} isOver=${Boolean(repairSentence)} /></p>
+    <p class="now" aria-live="polite">${withTerms(repairSentence ?? (shownNumber ? events[noteIndices[shownNumber - 1]].d.text : "The story has not begun at this event."))}</p>
     ${traceOrigin.value.kind === "live" && shownNumber === noteIndices.length && html`<p class="next"><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with a leader that asks first</button> <${PractiseButton} isAgain=${true} /></p>`}
     <${Disclosure} id="steps" label=${`All ${noteIndices.length} steps`}><ol>
     ${noteIndices.map((noteIndex, n) => html`<li aria-current=${n + 1 === shownNumber && !repairSentence ? "step" : undefined}>

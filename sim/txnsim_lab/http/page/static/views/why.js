@@ -6,6 +6,7 @@ import { askedFact, events, explanation, goToEvent, isLearnersTask, judgedMoment
 import { EventLink } from "./event.js";
 import { Disclosure } from "./folded.js";
 import { stateWithMeaning } from "../words.js";
+import { Term } from "./term.js";
 import { READING_TEXT } from "./verdict.js";
 
 /** Why readers of a partition stand where they do, in the judge's words. */
@@ -20,7 +21,7 @@ export function Why({ tp }) {
     ${!judgement && html`<p class="hint">${error || (serverExplanation ? `The server's answer does not name ${tp}: it has too many partitions.` : READING_TEXT)}</p>`}
     ${judgement && html`
       <p class=${isStale ? "" : `cause ${judgement.verdict.state}${judgement.cause === "nothing" ? " plain" : ""}`}><b>${isStale ? READING_TEXT : judgement.cause === "nothing" ? judgement.verdict.headline : judgement.cause}</b></p>
-      <dl class="facts">${factsOf(judgement.verdict).map(([label, value]) => html`<dt>${label}</dt><dd>${value}</dd>`)}</dl>
+      <dl class="facts">${factsOf(judgement.verdict).map(([label, value]) => html`<dt>${FACT_TERMS[label] ? html`<${Term} word=${FACT_TERMS[label]}>${label}<//>` : label}</dt><dd>${value}</dd>`)}</dl>
       <${Disclosure} id="why-more" label=${isStale ? "This was said of another event" : judgement.repair && !isLearnersTask.value ? "In sentences, as a command, and the evidence" : "In sentences, and the evidence"}>
       ${judgement.reasons.map((sentence) => html`<p>${sentence}</p>`)}
       ${judgement.verdict.advice && !(isLearnersTask.value && judgement.repair) && html`<p>${judgement.verdict.advice}</p>`}
@@ -31,6 +32,9 @@ export function Why({ tp }) {
       ${judgement?.on_real_kafka && !isLearnersTask.value && !isStale && html`<${RealKafkaAdvice} advice=${judgement.on_real_kafka} />`}
   </section>`;
 }
+
+/** Labels of facts that the help explains, and the word there. */
+const FACT_TERMS = { Readers: "readers", "Last stable offset": "last stable offset", "High watermark": "high watermark", Withheld: "withheld", "Open here": "transactional id", Producer: "epoch", "Coordinator has": "state" };
 
 /** The verdict on a partition as facts: [label, value]. */
 function factsOf({ standing, stands_at: standsAt, high_watermark: highWatermarkOffset, records_behind: withheldCount, holder, readers, share_groups: shareGroups, ends }) {
