@@ -71,6 +71,15 @@ def test_a_member_with_absurdly_many_protocols_is_refused() -> None:
     assert driver.join_reply(waiter).generation == 1
 
 
+def test_a_member_that_names_its_protocol_twice_waits() -> None:
+    driver = ClassicDriver()
+    waiter = driver.join(protocols=(*STICKY_PROTOCOL, *STICKY_PROTOCOL))
+    driver.fire(TimerKind.JOIN)
+    assert waiter not in driver.answers
+    assert driver.group.generation == 1
+    assert driver.group.state_name == S.PREPARING_REBALANCE.value
+
+
 def test_members_that_are_silent_together_start_one_rebalance() -> None:
     driver = ClassicDriver()
     stay, *silent_members = driver.stable(None, None, None)
