@@ -25,6 +25,8 @@ export const WORD_MEANINGS = {
   "batch": "Records that a producer has sent together. A box of the tape is a batch: its offsets, what became of it, its producer.",
   "partition": "A part of a topic, with a log of its own. Its records have offsets from 0 on.",
   "readers": "Consumers with isolation.level=read_committed, and share groups that are set so: they get no record of a transaction that is open. The table says whether they move, wait for one that is open, or stand at an offset that they do not pass.",
+  "producers and groups, consumers and groups": "Who writes, and who reads: consumers that wait now, share groups, streams groups, and groups with a position in an open transaction.",
+  "where it stands": "Of a reader: the offset that it does not pass, what a share group holds, or a position that its transaction has yet to commit.",
   "last stable offset": "LSO. The first offset of the oldest transaction that is still open on the partition, or the high watermark where none is open. read_committed consumers read up to here.",
   "high watermark": "HW. The first offset that is not yet on all replicas that are in sync. No consumer reads beyond it.",
   "log end": "LEO. The offset that the next record gets.",

@@ -58,6 +58,6 @@ const readersOf = (clusterState, { verdict, words }) => [
 
 function Readers({ clusterState, explanation }) {
   const rows = readersOf(clusterState, explanation).slice(0, SHOWN_PRODUCERS_MAX);
-  return html`<table class="wide" id="readers"><caption>Consumers and groups</caption><thead><tr><th>who</th><th>partition</th><th>where it stands</th></tr></thead><tbody>
+  return html`<table class="wide" id="readers"><caption>Consumers and groups</caption><thead><tr><th>reader</th><th>partition</th><th>where it stands</th></tr></thead><tbody>
     ${rows.length ? rows.map(([who, partition, standing]) => html`<tr><th scope="row">${who}</th><td>${partition || "-"}</td><td>${standing}</td></tr>`) : html`<tr><td colspan="3">No consumer waits at this event, and no group has a position in an open transaction.</td></tr>`}</tbody></table>`;
 }
