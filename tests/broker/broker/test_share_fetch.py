@@ -85,11 +85,13 @@ async def test_a_fetch_waits_for_as_many_bytes_as_it_wants(cluster: VirtualClust
     assert await member.get() == "0-0:1"
     fetch_task = member.start_get(min_bytes=210)
     await asyncio.sleep(1)
-    for _ in range(2):  # 70 bytes each: what was there at the look before counts once
+    for _ in range(2):  # of 70 bytes each; what was there at the look before counts once
         await fill(member.api, 1)
         await asyncio.sleep(1)
         assert not fetch_task.done()
     await fill(member.api, 1)
+    await asyncio.sleep(1)
+    assert fetch_task.done()  # long before its time is over
     assert await fetch_task == "1-3:1"
 
 
