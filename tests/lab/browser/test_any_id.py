@@ -20,6 +20,7 @@ pytestmark = pytest.mark.browser
 IDS: Final = (
     *("__proto__", "constructor", "toString", "hasOwnProperty", "valueOf", "undefined", "null"),
     *("<img src=x onerror=alert(1)>", "&amp;'\"`${1}", "😀 é", "a/b:c", "a|b c", "7", "x" * 200),
+    "y" * 32_767,
 )
 READ_TABLES: Final = """() => {
   const { brokers, logs, transactions, owed, faults, offsets } = __sim.stateAt(__sim.at.value);

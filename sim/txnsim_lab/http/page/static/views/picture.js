@@ -24,17 +24,17 @@ const SPAN_HEIGHT = 34, CELL_HEIGHT = 70, LOG_HEIGHT = 106, READERS_HEIGHT = 56,
 const CELL_GAP = 8, TICK_GAP = 12, TICK_LABEL_WIDTH = 56, TEXT_PADDING = 12;
 /** On a small screen the text stands closer to the edge of its batch, so that more batches fit. */
 const cellPadding = () => (isNarrowPicture() ? 7 : TEXT_PADDING);
-const PICTURE_FONT = '14px Geist, system-ui, "DejaVu Sans", sans-serif';
 /** Rises when the typeface is there: texts have another width then. */
 const typefaceLoads = signal(0);
 document.fonts.addEventListener("loadingdone", () => (typefaceLoads.value += 1));
 const TEXT_LENGTH_MAX = 34, CELL_TEXT_LENGTH_MAX = 18, NARROW_TEXT_LENGTH_MAX = 50;
 
-let measuringContext = null;
+let measuringContext = null, pictureFont = "";
 /** The width of a text in pixels. */
 function textWidth(text, isBold = false) {
   measuringContext ??= document.createElement("canvas").getContext("2d");
-  measuringContext.font = isBold ? `700 ${PICTURE_FONT}` : PICTURE_FONT;
+  pictureFont ||= `14px ${getComputedStyle(document.body).fontFamily}`; // the size is --drawn of app.css
+  measuringContext.font = isBold ? `700 ${pictureFont}` : pictureFont;
   return measuringContext.measureText(text).width;
 }
 const SHARER_LENGTH_MAX = 84, NARROW_SHARER_LENGTH_MAX = 50;
@@ -93,9 +93,9 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
   const cellRows = picture.logs.map(({ cells }) => cells.map(measureCell));
   const tickPositions = positionsOfTicks(picture.ticks.length, [appSpans, stateSpans, ...cellRows]);
   const placedCells = cellRows.map((cells) => (isNarrow ? placeWithoutAxis(cells) : cells.map((cell) => ({ ...cell, x: tickPositions[cell.tick] }))));
-  const ends = [...[appSpans, stateSpans].flat().map(({ tick, width }) => tickPositions[tick] + width), ...placedCells.flat().map(({ x, width }) => x + width + 30)];
-  const width = Math.max(pictureWidth(), ...(isNarrow ? placedCells.flat().map((cell) => cell.x + cell.width + 24) : ends));
-  const endX = Math.max(0, ...ends);
+  const placedSpans = isNarrow ? [] : [appSpans, stateSpans].flat();
+  const endX = Math.max(0, ...placedSpans.map(({ tick, width }) => tickPositions[tick] + width), ...placedCells.flat().map(({ x, width }) => x + width + (isNarrow ? 24 : 30)));
+  const width = Math.max(pictureWidth(), endX);
   useEffect(() => { // where the picture is wider than its place, its newest end is in sight
     boxRef.current.scrollLeft = (endX / width) * boxRef.current.scrollWidth - boxRef.current.clientWidth;
     pinNames({ currentTarget: boxRef.current });
@@ -140,9 +140,9 @@ function RowName({ y, name, details, isNarrow }) {
   })}`;
 }
 
-/** A text that is no wider: what does not fit is left out at its end. */
+/** A text that is no wider: what does not fit is left out at its end. An id may have 32,767 letters, so it is shortened first. */
 function fitText(text, widthMax) {
-  let fitting = text;
+  let fitting = shortenText(text);
   while (textWidth(fitting) > widthMax) fitting = `${fitting.slice(0, -2)}…`;
   return fitting;
 }
