@@ -106,6 +106,13 @@ def test_a_share_group_that_a_hanging_transaction_starves_is_in_picture_and_sent
     assert "Waiting now\nshare group jobs" in page.inner_text("#why")
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / "share-group.png")
+    # The same words stand among those who read.
+    page.keyboard.press("3")
+    page.wait_for_selector("#readers")
+    assert page.locator("#readers tbody tr").all_inner_texts() == [
+        f"share group\tt-0\t{sharer_text}"
+    ]
+    page.keyboard.press("1")
     # A record that a member has: at the poll before.
     while not page.locator(".story .now:has-text('is given a record, and accepts it')").count():
         page.keyboard.press("ArrowLeft")

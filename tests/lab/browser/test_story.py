@@ -99,7 +99,7 @@ def test_one_sentence_at_a_time_stands_below_the_picture_above_its_buttons(
     assert len(button_places) == 1
     # Beside it stand facts: a label and a value each, and no paragraph.
     page.keyboard.press("l")
-    page.wait_for_selector("dl.facts dt:has-text('Open here')")
+    page.wait_for_selector("dl.facts .term:text-is('Open here')")
     facts = dict(
         zip(
             page.locator("dl.facts dt").all_inner_texts(),

@@ -234,6 +234,7 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
 
 LOOKS = "/api/v1/looks"
 VERDICTS = "/api/v1/verdicts"
+BEGUN = [{"seen": "began", "at_ms": 1, "who": "p", "transaction": "T1", "transactional_id": "app"}]
 TWICE = [
     {"seen": "wrote", "at_ms": 1, "who": "p", "topic": "t", "partition": 0, "value": "v",
      "offset": offset}
@@ -324,6 +325,7 @@ def test_the_judges_convict_over_the_port_as_everywhere() -> None:
         (LOOKS, {"topic": "orders", "partition": 2**31}, 422, "partition: expected a whole"),
         (VERDICTS, [], 422, "no observation in it: nothing was judged"),
         (VERDICTS, [{"seen": "nothing"}], 422, "nothing"),
+        (VERDICTS, BEGUN, 422, "no answer of a broker in it: nothing was judged"),
         (VERDICTS, {}, 422, "expected a list"),
         (VERDICTS, TWICE, 422, "observations 1 and 2: the value 'v' names two records of t-0"),
     ],

@@ -69,12 +69,11 @@ def _files_below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
 @cache
 def served_files() -> dict[str, bytes]:
     """The files that a browser asks for, by path: the page, its script, style, icon, typeface."""
-    typeface = files()[f"vendor/{TYPEFACE}"]
     files_by_name = {
         SCRIPT: script(),
-        "app.css": style_sheet(f"{TYPEFACE}?v={version(typeface)}"),
+        "app.css": style_sheet(f"{TYPEFACE}?v={version(typeface())}"),
         "icon.svg": files()["icon.svg"],
-        TYPEFACE: typeface,
+        TYPEFACE: typeface(),
     }
     page_html = files()["index.html"].decode()
     for file_name, content in files_by_name.items():
@@ -82,6 +81,11 @@ def served_files() -> dict[str, bytes]:
             f'"/ui/{file_name}"', f'"/ui/{file_name}?v={version(content)}"'
         )
     return {"index.html": page_html.encode(), **files_by_name}
+
+
+def typeface() -> bytes:
+    """The font file, as it lies in its package."""
+    return files()[f"vendor/{TYPEFACE}"]
 
 
 def style_sheet(typeface_url: str) -> bytes:

@@ -16,7 +16,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.trace.trace_file import Recording
-from txnsim_lab.http.page._files import TYPEFACE, digest, files, script, style_sheet
+from txnsim_lab.http.page._files import digest, files, script, style_sheet, typeface
 from txnsim_lab.trace.explained_moments import Moment, moments
 from txnsim_lab.trace.findings import Finding, findings
 from txnsim_lab.trace.redaction import redact_run
@@ -88,7 +88,7 @@ def one_file(
             for run_index, (_, recording) in enumerate(titled_runs)
         ),
     ]
-    style_text = style_sheet(_data_url("font/woff2", files()[f"vendor/{TYPEFACE}"]))
+    style_text = style_sheet(_data_url("font/woff2", typeface()))
     icon_url = _data_url("image/svg+xml", files()["icon.svg"])
     security_policy = (
         f"default-src 'none'; script-src {digest(script())}; style-src {digest(style_text)};"

@@ -317,6 +317,7 @@ def source() -> bytes:
     page_scripts = (
         (f"txnsim_lab/http/page/static/{name}", script_text)
         for name, script_text in page_files().items()
+        if not name.endswith(TYPEFACE)
     )
     archive_buffer = io.BytesIO()
     with tarfile.open(fileobj=archive_buffer, mode="w:xz") as source_tar:
@@ -358,11 +359,8 @@ def _index_html(page_html: str, digest_by_file: dict[str, str]) -> bytes:
     for file_name in ("icon.svg", TYPEFACE, "app.css", "page.js"):
         html_before, _, behind_name = page_html.partition(f'"/ui/{file_name}')
         _, _, html_after = behind_name.partition('"')
-        integrity = (
-            ""
-            if file_name in ("icon.svg", TYPEFACE)
-            else f' integrity="{digest_by_file[file_name]}"'
-        )
+        is_checked = file_name in ("app.css", "page.js")  # browsers check no icon and no font
+        integrity = f' integrity="{digest_by_file[file_name]}"' if is_checked else ""
         page_html = f'{html_before}"./{file_name}"{integrity}{html_after}'
     return page_html.encode()
 
@@ -371,5 +369,5 @@ def _packed_beforehand(files: dict[str, bytes]) -> dict[str, bytes]:
     return {
         f"{name}.gz": gzip.compress(content, 9, mtime=0)
         for name, content in files.items()
-        if name not in PACKED.values()
+        if name not in (TYPEFACE, *PACKED.values())  # these are packed already
     }

@@ -9,7 +9,7 @@ import { READING_TEXT } from "./verdict.js";
 import { EventLink } from "./event.js";
 import { NothingYet } from "./practise.js";
 
-const SHOWN_PRODUCERS_MAX = 100;
+const SHOWN_ROWS_MAX = 100;
 
 /** Pairs of a producer id and its state on partitions [{tp, producer}]; those with an open transaction first. */
 function producersOf(logs) {
@@ -31,7 +31,7 @@ export function Producers() {
   return html`<table class="wide producers"><caption>Producers</caption>
     <thead><tr><th colspan="4" scope="colgroup">the partition says</th><th colspan="4" scope="colgroup">the coordinator says</th></tr>
       <tr><th>partition</th><th>epoch</th><th>last sequence</th><th>open since</th><th class="coordinator">transactional id</th><th>state at the coordinator</th><th>epoch</th><th>lists it</th></tr></thead>
-    ${sortedProducers.slice(0, SHOWN_PRODUCERS_MAX).map(([pid, entries]) => {
+    ${sortedProducers.slice(0, SHOWN_ROWS_MAX).map(([pid, entries]) => {
       const [id, entry] = entryByProducerId.get(pid) ?? ["-", null];
       const txnsOfProducer = judgedTransactions.filter(({ producer_id: producerId }) => String(producerId) === pid);
       const unfinished = askedFact.value ? null : serverExplanation?.verdict.unfinished.find(({ transactional_id: transactionalId }) => transactionalId === id);
@@ -43,7 +43,7 @@ export function Producers() {
           <td class="coordinator" data-label="transactional id">${n ? "" : id}</td><td data-label="state at the coordinator">${n ? "" : (entry ? stateWithMeaning(entry.state) : "-")}</td><td data-label="epoch at the coordinator">${n ? "" : (entry?.epoch ?? "-")}</td>
           <td data-label="lists the partition">${entry ? (entry.partitions.includes(tp) ? "yes" : "no") : "-"}</td></tr>`)}</tbody>`;
     })}</table>
-    ${sortedProducers.length > SHOWN_PRODUCERS_MAX && html`<p class="hint">${sortedProducers.length - SHOWN_PRODUCERS_MAX} more producers are not shown.</p>`}
+    ${sortedProducers.length > SHOWN_ROWS_MAX && html`<p class="hint">${sortedProducers.length - SHOWN_ROWS_MAX} more producers are not shown.</p>`}
     ${serverExplanation && !askedFact.value && html`<${Readers} clusterState=${clusterState} explanation=${serverExplanation} />`}
     <p class="hint">A hanging transaction is a disagreement between the two halves of the first table.${serverExplanation && ` This is said of event #${position}.`}</p>`;
 }
@@ -53,11 +53,15 @@ const readersOf = (clusterState, { verdict, words }) => [
   ...verdict.partitions.flatMap(({ partition, readers, standing, headline }) => (readers ?? []).map((name) => [`consumer ${name}`, partition, `${standing}: ${headline}`])),
   ...Object.entries(words.share_groups).flatMap(([partition, sentences]) => sentences.map((sentence) => ["share group", partition, sentence])),
   ...Object.entries(words.streams_groups).map(([name, sentences]) => [`streams group ${name}`, "", sentences.join(" ")]),
-  ...Object.entries(clusterState.offsets).map(([key, offset]) => [`group ${key.slice(0, key.lastIndexOf(" "))}`, key.slice(key.lastIndexOf(" ") + 1), `position ${offset}, pending`]),
+  ...Object.entries(clusterState.offsets).map(([key, offset]) => {
+    const gapIndex = key.lastIndexOf(" "); // a group's name may have spaces
+    return [`group ${key.slice(0, gapIndex)}`, key.slice(gapIndex + 1), `position ${offset}, pending`];
+  }),
 ];
 
 function Readers({ clusterState, explanation }) {
-  const rows = readersOf(clusterState, explanation).slice(0, SHOWN_PRODUCERS_MAX);
+  const rows = readersOf(clusterState, explanation);
   return html`<table class="wide" id="readers"><caption>Consumers and groups</caption><thead><tr><th>reader</th><th>partition</th><th>where it stands</th></tr></thead><tbody>
-    ${rows.length ? rows.map(([who, partition, standing]) => html`<tr><th scope="row">${who}</th><td>${partition || "-"}</td><td>${standing}</td></tr>`) : html`<tr><td colspan="3">No consumer waits at this event, and no group has a position in an open transaction.</td></tr>`}</tbody></table>`;
+    ${rows.length ? rows.slice(0, SHOWN_ROWS_MAX).map(([who, partition, standing]) => html`<tr><th scope="row">${who}</th><td>${partition || "-"}</td><td>${standing}</td></tr>`) : html`<tr><td colspan="3">No consumer waits at this event, and no group has a position in an open transaction.</td></tr>`}</tbody></table>
+    ${rows.length > SHOWN_ROWS_MAX && html`<p class="hint">${rows.length - SHOWN_ROWS_MAX} more are not shown.</p>`}`;
 }

@@ -21,7 +21,7 @@ export function Why({ tp }) {
     ${!judgement && html`<p class="hint">${error || (serverExplanation ? `The server's answer does not name ${tp}: it has too many partitions.` : READING_TEXT)}</p>`}
     ${judgement && html`
       <p class=${isStale ? "" : `cause ${judgement.verdict.state}${judgement.cause === "nothing" ? " plain" : ""}`}><b>${isStale ? READING_TEXT : judgement.cause === "nothing" ? judgement.verdict.headline : judgement.cause}</b></p>
-      <dl class="facts">${factsOf(judgement.verdict).map(([label, value]) => html`<dt>${FACT_TERMS[label] ? html`<${Term} word=${FACT_TERMS[label]}>${label}<//>` : label}</dt><dd>${value}</dd>`)}</dl>
+      <dl class="facts">${factsOf(judgement.verdict).map(([label, value, word]) => html`<dt>${word ? html`<${Term} word=${word}>${label}<//>` : label}</dt><dd>${value}</dd>`)}</dl>
       <${Disclosure} id="why-more" label=${isStale ? "This was said of another event" : judgement.repair && !isLearnersTask.value ? "In sentences, as a command, and the evidence" : "In sentences, and the evidence"}>
       ${judgement.reasons.map((sentence) => html`<p>${sentence}</p>`)}
       ${judgement.verdict.advice && !(isLearnersTask.value && judgement.repair) && html`<p>${judgement.verdict.advice}</p>`}
@@ -33,19 +33,16 @@ export function Why({ tp }) {
   </section>`;
 }
 
-/** Labels of facts that the help explains, and the word there. */
-const FACT_TERMS = { Readers: "readers", "Last stable offset": "last stable offset", "High watermark": "high watermark", Withheld: "withheld", "Open here": "transactional id", Producer: "epoch", "Coordinator has": "state" };
-
-/** The verdict on a partition as facts: [label, value]. */
+/** The verdict on a partition as facts: [label, value, the word of the help that explains the label]. */
 function factsOf({ standing, stands_at: standsAt, high_watermark: highWatermarkOffset, records_behind: withheldCount, holder, readers, share_groups: shareGroups, ends }) {
   const waitingNames = [...(readers ?? []), ...(shareGroups ?? []).map(({ group_id: groupId }) => `share group ${groupId}`)];
   return [
-    ["Readers", standing],
-    ...(standsAt === null ? [] : [["Last stable offset", standsAt], ["High watermark", highWatermarkOffset]]),
-    ...(withheldCount ? [["Withheld", `${withheldCount} ${withheldCount === 1 ? "offset" : "offsets"}`]] : []),
+    ["Readers", standing, "readers"],
+    ...(standsAt === null ? [] : [["Last stable offset", standsAt, "last stable offset"], ["High watermark", highWatermarkOffset, "high watermark"]]),
+    ...(withheldCount ? [["Withheld", `${withheldCount} ${withheldCount === 1 ? "offset" : "offsets"}`, "withheld"]] : []),
     ...(holder ? [
-      ["Open here", holder.transactional_id ?? "not known"], ["Producer", `${holder.producer_id}, epoch ${holder.producer_epoch}`],
-      ...(holder.coordinator_state ? [["Coordinator has", stateWithMeaning(holder.coordinator_state)]] : []),
+      ["Open here", holder.transactional_id ?? "not known", "transactional id"], ["Producer", `${holder.producer_id}, epoch ${holder.producer_epoch}`, "producer"],
+      ...(holder.coordinator_state ? [["Coordinator has", stateWithMeaning(holder.coordinator_state), "state"]] : []),
       ["Waiting now", waitingNames.join(", ") || (readers === null ? "not known" : "no consumer")],
     ] : []),
     ...(ends && !(isLearnersTask.value && ends.command) ? [["Ended by", ends.by]] : []),
