@@ -62,6 +62,8 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
     healthy: bool
     kinds: tuple[str, ...]
     anomalies: tuple[AnomalyView, ...]
+    unread: tuple[str, ...]
+    """Partitions with an acknowledged record of which no reader was given any: not judged."""
 
 
 class JudgingRoutes(WireNoun):
@@ -119,4 +121,5 @@ class JudgingRoutes(WireNoun):
                 )
                 for anomaly in verdict.anomalies
             ),
+            unread=tuple(map(str, history.unread_partitions())),
         )

@@ -154,6 +154,15 @@ def test_what_lies_in_front_of_the_start_offset_is_skipped() -> None:
     assert batches_of(a.says("0-19:1")) == "10-19 2 1"
 
 
+def test_a_batch_that_lies_wholly_below_the_start_offset_is_skipped() -> None:
+    partition = load_partition()
+    a = PartitionMember(partition)
+    a.fetch("0-9")
+    a.fetch("20-29")
+    partition.move_log_start(15)
+    assert batches_of(a.says("0-29:1")) == "20-29 2 1"
+
+
 # Renewal
 
 

@@ -11,7 +11,7 @@ from tests.support.hand_made_histories import HistoryBuilder
 from txnsim.types import TopicPartition
 from txnsim_lab.check._skipped import skipped_input
 from txnsim_lab.check.anomaly import Kind, convict
-from txnsim_lab.check.history import History, HistoryError, TransactionFate
+from txnsim_lab.check.history import History, HistoryError, TransactionFate, require_answers
 from txnsim_lab.check.observations import (
     Added,
     Began,
@@ -300,3 +300,26 @@ def test_evidence_is_in_order_and_each_piece_once() -> None:
     anomaly = convict(Kind.DUPLICATE, "so it is", 9, 2, 9)
     assert anomaly.evidence == (2, 9)
     assert (anomaly.kind, anomaly.because) == (Kind.DUPLICATE, "so it is")
+
+
+@pytest.mark.parametrize(
+    ("observations", "complaint"),
+    [
+        ((), "no observation in it"),
+        ((BEGAN,), "no answer of a broker in it"),
+        (
+            (BEGAN, msgspec.structs.replace(WROTE, outcome=Outcome.UNKNOWN)),
+            "no answer of a broker in it",
+        ),
+    ],
+)
+def test_a_history_without_an_answer_is_refused(
+    observations: tuple[Seen, ...], complaint: str
+) -> None:
+    with pytest.raises(HistoryError, match=complaint):
+        require_answers(History(observations))
+
+
+@pytest.mark.parametrize("answer", [WROTE, REFUSED, ENDED, DIRTY])
+def test_a_history_with_an_answer_can_be_judged(answer: Seen) -> None:
+    require_answers(History((BEGAN, answer)))

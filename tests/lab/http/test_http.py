@@ -269,7 +269,7 @@ async def test_an_onlooker_sees_what_everybody_can(
         assert uncommitted["records"] == [{"offset": 0, "value": "v"}]
         with patch.object(WorkThread, "do", do_at_once):
             healthy = (await client.post(VERDICTS, json=observations)).json()
-        assert healthy == {"healthy": True, "kinds": [], "anomalies": []}
+        assert healthy == {"healthy": True, "kinds": [], "anomalies": [], "unread": []}
         await producer.commit()
 
 
@@ -311,6 +311,9 @@ def test_the_judges_convict_over_the_port_as_everywhere() -> None:
         assert not verdict["healthy"]
         assert verdict["kinds"] == ["aborted-read"]
         assert verdict["anomalies"][0]["because"]
+        assert verdict["unread"] == []
+        verdict = (await client.post(VERDICTS, json=request_body[:-1])).json()
+        assert verdict == {"healthy": True, "kinds": [], "anomalies": [], "unread": ["t-0"]}
 
     run_story(story)
 
@@ -432,7 +435,9 @@ async def test_faults_health_looks_and_refusals() -> None:
                 "post", "/api/v1/looks", {"topic": "orders", "partition": 0}
             )
             assert status == 200, observations
-            assert (await ask("post", "/api/v1/verdicts", observations))[1]["healthy"]
+            verdict = (await ask("post", "/api/v1/verdicts", observations))[1]
+            assert verdict["healthy"]
+            assert verdict["unread"] == []
             assert (await ask("post", "/api/v1/trace", {"level": "brief"}))[0] == 200
 
             for method, path, request_body in (
