@@ -6,7 +6,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
 import { comparison, goToEvent, indexOfPosition, lesson } from "../store.js";
-import { stateWithMeaning } from "../words.js";
+import { WORD_MEANINGS, stateWithMeaning } from "../words.js";
 import { hueClassesOf } from "./tape.js";
 
 const narrowScreen = matchMedia("(max-width: 760px)");
@@ -50,7 +50,7 @@ const shortenText = (text, lengthMax = TEXT_LENGTH_MAX) => (text.length > length
 const stateText = ({ name, pending }, isCurrent) => (pending ? `${name} → ${pending}` : name === "Empty" && isCurrent ? stateWithMeaning(name) : name);
 
 /** A span with its shown text and the width that this needs. */
-const measureSpan = (span, text) => ({ ...span, shown: shortenText(text), full: text, width: textWidth(shortenText(text), true) + 2 * TEXT_PADDING });
+const measureSpan = (span, text, meaning = text) => ({ ...span, shown: shortenText(text), full: text, meaning, width: textWidth(shortenText(text), true) + 2 * TEXT_PADDING });
 const measureCell = (cell) => {
   const lines = [cell.title || shortenText(cell.text, CELL_TEXT_LENGTH_MAX) || "record", shortenText(isNarrowPicture() ? cell.sub.split(": ")[0] : cell.sub, 22)];
   return { cell, lines, tick: cell.tick, width: Math.max(isNarrowPicture() ? 60 : 84, ...lines.map((line) => textWidth(line, true) + 2 * cellPadding())) };
@@ -89,7 +89,7 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
   const boxRef = useRef(null);
   const tops = isNarrow ? NARROW_TOPS : TOPS;
   const appSpans = picture.app.spans.map((span) => measureSpan(span, span.text));
-  const stateSpans = picture.coordinator.spans.map((span, n, spans) => measureSpan(span, stateText(span, n === spans.length - 1)));
+  const stateSpans = picture.coordinator.spans.map((span, n, spans) => measureSpan(span, stateText(span, n === spans.length - 1), stateWithMeaning(span.name)));
   const cellRows = picture.logs.map(({ cells }) => cells.map(measureCell));
   const tickPositions = positionsOfTicks(picture.ticks.length, [appSpans, stateSpans, ...cellRows]);
   const placedCells = cellRows.map((cells) => (isNarrow ? placeWithoutAxis(cells) : cells.map((cell) => ({ ...cell, x: tickPositions[cell.tick] }))));
@@ -123,8 +123,8 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
     <${RowName} y=${tops.coordinator} name="COORDINATOR" details=${[picture.coordinator.where, isNarrow && stateSpans.length > 0 && (stateSpans.at(-1).pending ?? stateSpans.at(-1).name)]} isNarrow=${isNarrow} />
     ${isNarrow ? html`<text class=${picture.app.id ? "coordinator" : "dim"} x="0" y=${tops.coordinator + 22}>${shortenText(picture.coordinator.text, NARROW_TEXT_LENGTH_MAX)}</text>
       ${waitingFlight && html`<${FlightLabel} key=${flightKey(waitingFlight)} label=${{ flight: waitingFlight, text: shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX), x: 0, y: tops.coordinator + 32, width: textWidth(shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX)) + 20 }} />`}` : html`
-      ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${tickPositions[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? tickPositions[stateSpans[n + 1].tick] - CELL_GAP / 2 : width} round="15" />`)}
-      <text class=${picture.app.id ? "coordinator" : "dim"} x=${stateSpans.length ? Math.max(0, Math.min(tickPositions[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : leftMargin()} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
+      ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${tickPositions[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? tickPositions[stateSpans[n + 1].tick] - CELL_GAP : width} round="15" />`)}
+      <text class=${picture.app.id ? "coordinator" : "dim"} x=${stateSpans.length ? Math.max(0, Math.min(tickPositions[stateSpans.at(-1).tick] + TEXT_PADDING, width - textWidth(picture.coordinator.text))) : leftMargin()} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
     ${logs.map((log, n) => html`<${LogPicture} key=${log.tp} log=${log} arrivals=${isStep ? newArrivals(picture.flights, n) : []} isStill=${isStill} />`)}
     ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
     ${!isNarrow && shownTicks(picture.ticks, tickPositions).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg></div>`;
@@ -134,7 +134,7 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
 function RowName({ y, name, details, isNarrow }) {
   const shownDetails = details.filter(Boolean);
   if (isNarrow) return html`<text class="cap" x="0" y=${y}>${[name, ...shownDetails.map((detail) => shortenText(detail))].join(" · ")}</text>`;
-  return html`<text class="cap" x="0" y=${y + 22}>${name}</text>${shownDetails.map((detail, n) => {
+  return html`<g><title>${WORD_MEANINGS[name.toLowerCase()]}</title><text class="cap" x="0" y=${y + 22}>${name}</text></g>${shownDetails.map((detail, n) => {
     const shownDetail = fitText(detail, NAMES_WIDTH - 14);
     return html`<text class="cap detail" x="0" y=${y + 41 + 19 * n}>${shownDetail}${shownDetail !== detail && html`<title>${detail}</title>`}</text>`;
   })}`;
@@ -164,7 +164,7 @@ function shownTicks(labels, tickPositions) {
 }
 
 /** A stretch of time in a row: it reaches to the next one, the last one to the end. */
-const Span = ({ span, kind, textKind, x, y, endX, round }) => html`<rect class=${kind} x=${x} y=${y} width=${Math.max(8, endX - x)} height=${SPAN_HEIGHT} rx=${round} /><text class=${textKind} x=${x + TEXT_PADDING} y=${y + 22}>${span.shown}${span.shown !== span.full && html`<title>${span.full}</title>`}</text>`;
+const Span = ({ span, kind, textKind, x, y, endX, round }) => html`<rect class=${kind} x=${x} y=${y} width=${Math.max(8, endX - x)} height=${SPAN_HEIGHT} rx=${round} /><g>${span.shown !== span.meaning && html`<title>${span.meaning}</title>`}<text class=${textKind} x=${x + TEXT_PADDING} y=${y + 22}>${span.shown}</text></g>`;
 
 /** A key that changes when a flight changes: a new element is animated (app.css), unless motion is unwanted. */
 const flightKey = ({ kind, log = 0, how, isNew, to }) => `${kind} ${log} ${how} ${isNew} ${to?.number}`;
@@ -210,17 +210,24 @@ function curveOf(flight, logs, tickPositions, stateSpans) {
   if (flight.to && !targetCell) return null;
   const isRecord = flight.kind === "record";
   const decided = stateSpans.findLast(({ name, tick }) => name.startsWith("Prepare") && (!targetCell || tick <= targetCell.tick)) ?? (targetCell ? null : stateSpans.at(-1));
-  const startX = isRecord ? (tickPositions[flight.tick] ?? leftMargin()) + 16 : decided ? tickPositions[decided.tick] + 24 : (targetCell?.x ?? leftMargin()) + 24;
+  const startX = isRecord ? (tickPositions[flight.tick] ?? leftMargin()) + 8 : decided ? tickPositions[decided.tick] + 24 : (targetCell?.x ?? leftMargin()) + 24;
+  const crossX = isRecord ? nearestGap(startX, stateSpans.map(({ tick }) => tickPositions[tick] - CELL_GAP / 2)) : startX;
   const startY = isRecord ? TOPS.app + 10 + SPAN_HEIGHT : TOPS.coordinator + 8 + SPAN_HEIGHT;
   if (flight.isByOperator) return straightDown(targetCell.x + targetCell.width / 2, targetLog.top);
-  const end = targetCell ? [targetCell.x + targetCell.width / 2, targetLog.top + 14] : [startX + (isRecord ? 90 : 30), targetLog.top - 26];
-  return { start: [startX, startY], end, isShort: !targetCell, bend: [[startX, startY + (isRecord ? 80 : 46)], [end[0], end[1] - 64]] };
+  const end = targetCell ? [targetCell.x + targetCell.width / 2, targetLog.top + 14] : [isRecord ? crossX + 16 : startX + 30, targetLog.top - (isRecord ? 18 : 26)];
+  if (!isRecord) return { start: [startX, startY], crossing: [], end, isShort: !targetCell, bend: [[startX, startY + 46], [end[0], end[1] - 64]] };
+  const rowTop = TOPS.coordinator + 6, textBottom = TOPS.coordinator + 64;
+  const bend = targetCell ? [[crossX, textBottom + 24], [end[0], end[1] - 80]] : [[crossX, end[1]], [crossX, end[1]]];
+  return { start: [startX, startY], crossing: [[startX, rowTop], [crossX, startY], [crossX, rowTop], [crossX, textBottom]], end, isShort: !targetCell, bend };
 }
 
-/** The way of a marker that an operator sends: from no coordinator. */
-const straightDown = (x, logTop) => ({ start: [x, logTop - 22], end: [x, logTop + 14], isShort: false, bend: [[x, logTop - 10], [x, logTop]] });
+/** Where a record crosses the coordinator's row: between two states, so that one sees that it does not come from there. */
+const nearestGap = (x, gapPositions) => gapPositions.reduce((nearest, gapX) => (Math.abs(gapX - x) < Math.abs(nearest - x) ? gapX : nearest), gapPositions[0] ?? x);
 
-const wayOf = ({ start, bend, end }) => `M${start} C${[...bend, end].join(" ")}`;
+/** The way of a marker that an operator sends: from no coordinator. */
+const straightDown = (x, logTop) => ({ start: [x, logTop - 22], crossing: [], end: [x, logTop + 14], isShort: false, bend: [[x, logTop - 10], [x, logTop]] });
+
+const wayOf = ({ start, crossing, bend, end }) => `M${start}${crossing.length ? ` C${crossing.slice(0, 3).join(" ")} L${crossing[3]}` : ""} C${[...bend, end].join(" ")}`;
 
 const FlightCurve = ({ flight, curve }) => {
   const { isShort } = curve;
@@ -237,7 +244,7 @@ function flightLabels(flights, width) {
     if (flight.log > 0 && flight.how === "delivered") continue; // the same label as at the first log
     const text = shortenText(flight.label, 30);
     const labelWidth = textWidth(text) + 20;
-    const y = curve.end[1] - (curve.isShort ? 26 : flight.isByOperator ? 62 : 46);
+    const y = curve.end[1] - (curve.isShort ? (flight.kind === "record" ? 14 : 26) : flight.isByOperator ? 62 : 46);
     let x = curve.end[0] + (flight.isByOperator ? -labelWidth / 2 : 8);
     for (const otherLabel of labels) if (Math.abs(otherLabel.y - y) < 28 && x < otherLabel.x + otherLabel.width && otherLabel.x < x + labelWidth) x = otherLabel.x + otherLabel.width + 4;
     labels.push({ flight, text, x: Math.max(0, Math.min(x, width - labelWidth)), y, width: labelWidth });
