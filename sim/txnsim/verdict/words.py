@@ -239,7 +239,7 @@ def coordinator_sentence(
         is_last_commit: Whether its last transaction was committed; None if none is known to have
             ended.
     """
-    markers = {0: "no more markers come", 1: "its marker is owed"}.get(
+    markers = {0: "no marker is owed", 1: "its marker is owed"}.get(
         owed_count, f"{owed_count} markers are owed"
     )
     match state:

@@ -212,8 +212,8 @@ def test_a_summary_calls_a_timestamp_one() -> None:
         ("PrepareCommit", 2, None, "app is decided: commit; 2 markers are owed"),
         ("PrepareAbort", 1, None, "app is decided: abort; its marker is owed"),
         ("PrepareEpochFence", 0, None, "app is being fenced"),
-        ("CompleteAbort", 0, True, "app is over: aborted; no more markers come"),
-        ("Empty", 0, False, "app is over: aborted; no more markers come"),
+        ("CompleteAbort", 0, True, "app is over: aborted; no marker is owed"),
+        ("Empty", 0, False, "app is over: aborted; no marker is owed"),
         ("Empty", 0, None, "app has begun no transaction"),
     ],
 )

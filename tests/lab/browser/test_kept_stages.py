@@ -93,7 +93,7 @@ def test_who_sees_nothing_can_answer_the_questions_of_the_first_lesson(
     after_abort, after_release, after_others = [screen_reader_text(page, steps) for steps in ends]
     # Where is the last stable offset after the abort? At 1, behind the marker.
     assert "0 ✕ ABORT marker app/1" in after_abort
-    assert "app is over: aborted; no more markers come." in after_abort
+    assert "app is over: aborted; no marker is owed." in after_abort
     assert "No transaction holds readers back" in after_abort
     # What will end the transaction? Nothing.
     assert "No timeout ends it, and no marker is on its way" in after_release

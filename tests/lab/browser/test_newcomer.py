@@ -102,7 +102,7 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     me.sees("read_committed consumers stop at offset 1", ".readers")
     me.sees("“paid”", ".tape .unread")
     # Who looked up a word, and then chose a view, went on seeing the words.
-    me.choose("Keys and words")
+    me.choose("Help")
     me.sees("An open transaction on a partition that no marker of its coordinator will ever end")
     me.choose("Producers and groups")
     me.sees("transactional id billing is Empty without this partition", "tr.hangs")

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import xml.etree.ElementTree as ElementTree
+from copy import deepcopy
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -58,7 +59,7 @@ def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_
         *("open", "asks to abort", "aborted ✓"),
         *("COORDINATOR", "broker 2 ● up"),
         *("Ongoing", "PrepareAbort", "CompleteAbort", "Empty: nothing is open"),
-        "app is over: aborted; no more markers come",
+        "app is over: aborted; no marker is owed",
         *("PARTITION", "payments-0", "broker 1 ● up"),
         *("0", "✕ ABORT", "app/1", "1", "“late”", "open: app/1", "2"),
         *("open from here · no marker will come", "readers stop here"),
@@ -228,7 +229,7 @@ def test_the_first_screen_shows_what_the_button_makes(
         made_events.append(page.evaluate(MADE, number))
     if os.environ.get("TXNSIM_KEEP_STAGES"):
         keep_hang(made_events)
-        shown_events = made_events
+        shown_events = deepcopy(made_events)
     assert [without_time(event) for event in made_events] == [
         without_time(event) for event in shown_events
     ]

@@ -107,7 +107,7 @@ def test_a_transaction_has_a_bracket_and_readers_and_clients_are_drawn(
     assert "was held, released, 2 times" in page.inner_text(".message.released")
     # A marker that is written again said nothing of why.
     play_run(page, "z12", "V-/before")
-    assert "app is decided: commit; no more markers come" in page.inner_text(".belief")
+    assert "app is decided: commit; no marker is owed" in page.inner_text(".belief")
     cell_again = page.locator(".cell:has(.again)")
     assert "COMMIT marker, again" in cell_again.first.inner_text()
     assert "its coordinator was loaded anew" in cell_again.first.inner_text()
@@ -260,7 +260,7 @@ def test_a_step_that_was_foreseen_or_seen_is_explained_at_once(
 def test_past_and_present_are_told_apart(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http)
     play_run(page, "z01", "V-")
-    assert page.inner_text("#past").startswith("You look at step 6.")
+    assert page.inner_text("#past").startswith("Step 6 is shown.")
     assert page.locator("main.past").count() == 1
     page.keyboard.press("l")
     page.locator("#past").wait_for(state="detached")
@@ -302,7 +302,7 @@ def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
     page.wait_for_selector("#verdict.hangs")
     # The one that hangs is in full, others are a line; the tape was pushed off the screen.
     page.wait_for_function(
-        ONE_IN_FULL, arg="billing Empty billing/1 billing is over: aborted; no more markers come."
+        ONE_IN_FULL, arg="billing Empty billing/1 billing is over: aborted; no marker is owed."
     )
     page.click("#repair")
     page.wait_for_selector("#verdict.healthy")

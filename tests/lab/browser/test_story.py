@@ -138,10 +138,10 @@ def test_it_is_ended_only_at_the_present_moment(fresh_server: TxnsimServer, new_
     make_hang(page)
     page.wait_for_selector("#repair:enabled")
     page.keyboard.press("ArrowLeft")
-    page.wait_for_selector("#repair:disabled:has-text('go to now to use it')")
+    page.wait_for_selector("#repair:disabled:has-text('first go back to now')")
     assert "earlier moment" in page.get_attribute("#repair", "title")
     page.keyboard.press("l")
-    page.wait_for_selector("#repair:enabled:not(:has-text('go to now to use it'))")
+    page.wait_for_selector("#repair:enabled:not(:has-text('first go back to now'))")
 
 
 def test_a_fold_opens_alone_and_the_page_itself_never_scrolls(
@@ -217,7 +217,7 @@ def test_the_focus_returns_when_the_help_closes(fresh_server: TxnsimServer, new_
     make_hang(page)
     page.wait_for_selector("#verdict.hangs")
     focused = "() => document.activeElement.id || document.activeElement.ariaLabel"
-    for key, overlay in (("?", "Keys and words"), ("s", "Share")):
+    for key, overlay in (("?", "Help: keys and words"), ("s", "Share")):
         page.focus("#step-on")
         page.keyboard.press(key)
         page.wait_for_function(f"() => ({focused})() === {overlay!r}")

@@ -33,8 +33,8 @@ def row(node_name: str, kind: str, payload: dict[str, Any]) -> tuple[object, ...
 @pytest.mark.parametrize(
     ("name", "run_name", "coordinator", "application"),
     [
-        ("z01", "V-", "app is over: aborted; no more markers come", "aborted ✓"),
-        ("z05", "V+", "app is over: aborted; no more markers come", "aborted ✓"),
+        ("z01", "V-", "app is over: aborted; no marker is owed", "aborted ✓"),
+        ("z05", "V+", "app is over: aborted; no marker is owed", "aborted ✓"),
     ],
 )
 def test_application_and_coordinator_are_told_in_words(

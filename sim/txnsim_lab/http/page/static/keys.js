@@ -41,7 +41,7 @@ function closeOverlays() {
   if (!isHelpOpen.value && !isShareOpen.value) return false;
   isHelpOpen.value = false;
   isShareOpen.value = false;
-  requestAnimationFrame(() => focusedBefore?.focus());
+  requestAnimationFrame(() => (focusedBefore === document.body ? document.querySelector("main > .view") : focusedBefore)?.focus());
   return true;
 }
 

@@ -53,8 +53,8 @@ function App() {
       ${shownView.value === "stage" && html`<button id="present" aria-pressed=${isPresenting.value} onClick=${() => (isPresenting.value = !isPresenting.value)} title="The picture as large as the screen, for a projector">Present</button>
         ${(eventCount.value > 0 || isSite) && html`<span id="save">Save picture <button onClick=${saveSvg}>SVG<span class="sr">: save the picture</span></button> <button onClick=${savePng}>PNG<span class="sr">: save the picture</span></button></span>`}`}
       <button id="share" onClick=${() => toggleOverlay(isShareOpen)} aria-expanded=${isShareOpen.value}>Share (s)</button>
-      <button onClick=${() => toggleOverlay(isHelpOpen)} aria-expanded=${isHelpOpen.value} aria-label="Keys and words (?)"><span class="long">Keys and words </span>(?)</button></header>
-    <nav aria-label="Views">${availableViews().map(([name, label], n) => html`
+      <button onClick=${() => toggleOverlay(isHelpOpen)} aria-expanded=${isHelpOpen.value} aria-label="Help (?)"><span class="long">Help </span>(?)</button></header>
+    <nav aria-label="Views" onKeyDown=${moveAlongTabs}>${availableViews().map(([name, label], n) => html`
       <button title=${`Key ${n + 1}`} aria-keyshortcuts=${n + 1} aria-current=${shownView.value === name && !isHelpOpen.value && !isShareOpen.value ? "page" : undefined} onClick=${() => chooseView(name)}>${label}</button>`)}</nav>
     <${VerdictBar} />
     <section class="notices" aria-label="Notices">${lesson.value ? shownView.value !== "stage" && html`<${Lesson} />` : html`<${Drive} />`}${problemText.value && html`<p class="problem" role="alert">${problemText.value} <button onClick=${() => (problemText.value = "")}>Close</button></p>`}
@@ -63,6 +63,14 @@ function App() {
     <${GapNotices} /></section>
     <main class=${isBeforeNewest() ? "past" : ""}>${isShareOpen.value ? html`<${Share} />` : isHelpOpen.value && html`<${Help} />`}<section class="view" data-view=${shownView.value} tabindex="0" hidden=${isHelpOpen.value || isShareOpen.value} aria-label=${VIEW_TITLES.find(([name]) => name === shownView.value)[1]}><${ShownView} /></section><${Inspector} /></main>
     <${Scrubber} />`;
+}
+
+/** The arrow keys go along the names of the views, not through the story. */
+function moveAlongTabs(event) {
+  const neighbour = { ArrowLeft: "previousElementSibling", ArrowRight: "nextElementSibling" }[event.key];
+  if (!neighbour) return;
+  event.stopPropagation();
+  event.target[neighbour]?.focus();
 }
 
 /** What the judges found, in one box; each finding has a link to its place on the tape. */
@@ -79,7 +87,7 @@ const isBeforeNewest = () => cursorIndex.value !== null && !isHangAwaited.value 
 function BackToNow() {
   if (!isBeforeNewest()) return null;
   const shownStep = stepAt(shownIndex.value);
-  return html`<button id="past" class="past-of" onClick=${goToNewest}><span class="long">You look at ${shownStep ? `step ${shownStep.number}` : `event #${events[shownIndex.value].i}`}. </span>Back to now<span class="long"> (l)</span></button>`;
+  return html`<button id="past" class="past-of" onClick=${goToNewest}><span class="long">${shownStep ? `Step ${shownStep.number}` : `Event #${events[shownIndex.value].i}`} is shown. </span>Back to now<span class="long"> (l)</span></button>`;
 }
 
 /** Notices of what the page can't show, why, and what can be done about it. */
@@ -117,7 +125,7 @@ const simulatorProgress = signal("");
 const SimulatorProgress = () => simulatorProgress.value && html`<span id="starting" role="status">${simulatorProgress.value}</span>`;
 
 function Title({ from: shownOrigin }) {
-  if (shownOrigin.kind === "site") return "transactions of Kafka, simulated in this browser";
+  if (shownOrigin.kind === "site") return "Kafka transactions, simulated in this browser";
   if (shownOrigin.kind === "run") return [isLearnersTask.value ? `lesson ${lesson.value.id}` : askedFact.value ? "" : shownOrigin.title, runName(shownOrigin.run), ...(shownOrigin.take === "armed" ? [] : [TAKE_NAMES[shownOrigin.take]]), ...(shownOrigin.seed === 1 ? [] : [`seed ${shownOrigin.seed}`])].filter(Boolean).join(" · ");
   if (shownOrigin.kind !== "file") return "this cluster";
   if (!runFile.value) return shownOrigin.title ?? "reading …";
@@ -137,14 +145,18 @@ effect(() => { // it would cover what comes
   isSheetUp.value = false;
 });
 
+/** Whether the reader has gone to an event, not only to the end of a step. */
+const isEventChosen = () => cursorIndex.value !== null && (shownView.value === "events" || stepAt(shownIndex.value)?.to !== shownIndex.value);
+
 function Inspector() {
   const event = shownEvent.value;
   void eventCount.value;
   if (CLUSTERLESS_VIEWS.includes(shownView.value)) return null; // no event is shown there
   if (!event || isStageEmpty()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${hasNoRecording() ? "Nothing is recorded." : isSite ? "Open a story, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a story."}</p></aside>`;
+  const isOnStage = shownView.value === "stage" && !isHelpOpen.value && !isShareOpen.value;
+  if (!isOnStage && !isEventChosen()) return null;
   const causeChain = shownCausesOf(event).slice(1);
   const [earlierCause] = (causeChain.at(-1) ?? event).p; // a cause that is no longer kept, or too far back to follow
-  const isOnStage = shownView.value === "stage" && !isHelpOpen.value && !isShareOpen.value;
   const orderingVerdict = explanation.value?.verdict;
   const focusedPartition = isOnStage ? focusedPartitionOf(judgedMoment.value.clusterState, orderingVerdict) : null;
   return html`<aside aria-label="Event" class=${isSheetUp.value ? "up" : ""}><button id="sheet" aria-expanded=${isSheetUp.value} onClick=${() => (isSheetUp.value = !isSheetUp.value)}>${focusedPartition ? "Partitions, why, and this event" : "This event"}</button>
@@ -188,12 +200,12 @@ function Scrubber() {
       })}</span>
     ${(!stepCount || isDetailed.value) && html`<span class="where">${positionText}</span>`}
     ${eventRate.value > 0 && html`<span id="rate" class="where">${eventRate.value.toLocaleString("en")} events/s</span>`}
-    ${traceOrigin.value.kind === "live" && cursorIndex.value === null && html`<button id="pause" onClick=${() => goToEvent(shownIndex.value)} title="Pause at this event; more go on coming">Pause</button>`}
+    ${traceOrigin.value.kind === "live" && cursorIndex.value === null && html`<button id="pause" onClick=${() => goToEvent(shownIndex.value)} title="Stay at this event; more go on coming">Stay here</button>`}
     <button id="live" aria-pressed=${cursorIndex.value === null} onClick=${goToNewest} title="Stay at the newest event">Now</button></footer>`;
 }
 
 function Help() {
-  return html`<section class="view help" tabindex="0" aria-label="Keys and words"><div class="sides">
+  return html`<section class="view help" tabindex="0" aria-label="Help: keys and words"><div class="sides">
     <div><h2>Keys</h2><dl>${KEY_BINDINGS.map(([key, purpose]) => html`<dt><kbd>${KEY_LABELS[key] ?? key}</kbd></dt><dd>${purpose}</dd>`)}</dl></div>
     <div><h2>Words</h2><dl class="words">${Object.entries(WORD_MEANINGS).map(([word, meaning]) => html`<dt>${word}</dt><dd>${meaning}</dd>`)}</dl></div></div></section>`;
 }

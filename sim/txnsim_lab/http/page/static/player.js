@@ -3,7 +3,7 @@
 
 import { effect, signal } from "@preact/signals";
 import { stepAt } from "./stage.js";
-import { shownIndex, eventCount, events, goToEvent, goToNewest, storyNotes, noticeText, traceOrigin } from "./store.js";
+import { shownIndex, eventCount, events, goToEvent, isHangAwaited, goToNewest, storyNotes, noticeText, traceOrigin } from "./store.js";
 
 export const PLAY_SPEEDS = [0.5, 1, 2, 4];
 const EVENT_PAUSE_MS = 700;
@@ -18,6 +18,8 @@ const PAUSE_KINDS = new Set([
 
 export const isPlaying = signal(false);
 export const playSpeed = signal(1);
+/** How many steps on the reader wants to be when the story that is being made has arrived. */
+export const awaitedStepCount = signal(0);
 
 /** Whether the user has asked their system for reduced motion. */
 export const prefersReducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -47,6 +49,10 @@ export function chooseEvent(index) {
 /** Go by steps of the story by hand: play stops. Beyond the last one nothing happens; false where there is no story. */
 export function chooseStep(stepCount) {
   isPlaying.value = false;
+  if (isHangAwaited.value) {
+    awaitedStepCount.value += stepCount;
+    return true;
+  }
   return goBySteps(stepCount) || storyNotes().length > 0;
 }
 function goBySteps(stepCount) {

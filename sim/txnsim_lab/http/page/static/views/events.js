@@ -71,7 +71,8 @@ export function Events() {
       onInput=${(e) => (searchQuery.value = e.target.value)} /></label>
       <label>Show <select id="least" value=${leastImportance.value} onChange=${(e) => (leastImportance.value = Number(e.target.value))}>${IMPORTANCE_LEVELS.map(([level, levelName]) => html`<option value=${level}>${levelName}</option>`)}</select></label>
       <span role="status">${rowCount.toLocaleString("en")} of ${events.length.toLocaleString("en")} events${matchIndices && searchProgress.searchedCount < events.length ? ", searching …" : ""}</span></div>
-    <div class="events" ref=${gridRef} tabindex="0" role="grid" aria-label="Events" aria-rowcount=${rowCount}
+    ${rowCount === 0 ? html`<p class="nothing">${events.length ? html`No event matches. <button onClick=${() => { searchQuery.value = ""; leastImportance.value = 0; }}>Show all events</button>` : "No event yet."}</p>` : html`<div class="row heads" aria-hidden="true">${["event", "time", "where", "kind", "transaction", "fields"].map((title) => html`<span>${title}</span>`)}</div>`}
+    <div class="events" ref=${gridRef} hidden=${rowCount === 0} tabindex="0" role="grid" aria-label="Events" aria-rowcount=${rowCount}
       onScroll=${(e) => setScrollTop(e.target.scrollTop)} onKeyDown=${onKeyDown}>
       <div class="spacer" style=${{ height: `${rowCount * ROW_HEIGHT}px` }} role="presentation">
         ${shownIndices.map((eventIndex, offset) => {

@@ -107,14 +107,13 @@ export function Faults() {
   const releaseRule = (id) => (isLive ? postJson(`/faults/${encodeURIComponent(id)}/release`) : sendInput({ release: id }));
   const disarmRule = (id) => (isLive ? askServer(`/faults/${encodeURIComponent(id)}`, { method: "DELETE" }) : sendInput({ disarm: id }));
   return html`
-    <table class="wide"><caption>Fault rules in force</caption><thead><tr><th>rule</th><th>point</th><th>action</th>
+    ${armedRules.length === 0 ? html`<h2>No fault rule is in force</h2><p class="hint">Every message goes its way.</p>` : html`<table class="wide"><caption>Fault rules in force</caption><thead><tr><th>rule</th><th>point</th><th>action</th>
       <th>matched</th><th>struck</th><th>held</th><th>do</th></tr></thead><tbody>
-      ${armedRules.length === 0 && html`<tr><td colspan="7">none: every message takes its way unhindered</td></tr>`}
       ${armedRules.map(([id, armedRule]) => html`<tr><td>${id}</td><td>${armedRule.point}</td><td>${armedRule.action}</td><td>${armedRule.matched}</td><td>${armedRule.struck}</td>
         <td>${armedRule.held ? html`<b>${armedRule.held} held</b>` : 0}</td><td>${canChangeCluster.value && html`
           <button onClick=${() => changeCluster(() => releaseRule(id), `What ${id} held goes on.`)}>Release<span class="sr"> ${id}</span></button>
           <button onClick=${() => changeCluster(() => disarmRule(id), `The rule ${id} is taken back.`)}>Disarm<span class="sr"> ${id}</span></button>`}</td></tr>`)}
-    </tbody></table>
+    </tbody></table>`}
     ${!canChangeCluster.value && html`<p class="hint">This is a recorded run: faults can be armed in a live cluster, and in a run that waits at a step.</p>`}
     ${canChangeCluster.value && html`<section><h2>Arm a rule</h2>
       <div class="bar"><label>What <select id="plan" value=${presetName} onChange=${(e) => choosePreset(e.target.value)}>

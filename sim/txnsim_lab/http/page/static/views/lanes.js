@@ -8,7 +8,9 @@ import { html } from "../html.js";
 import { laneTitle, lanesDrawing } from "../lanes.js";
 import { eventCount, goToEvent, indexOfPosition, judgedMoment } from "../store.js";
 import { eventLine, millisecondsText } from "../words.js";
+import { hasUserData } from "../stage.js";
 import { transactionLabel } from "../tape.js";
+import { NothingYet } from "./practise.js";
 import { hueClassesOf } from "./tape.js";
 
 const LANE_HEIGHT = 52, LANES_TOP = 40, EVENTS_PER_TICK = 5;
@@ -19,7 +21,9 @@ const EVENT_SIGNS = { "log.append": "■", "log.reject": "✕", "log.truncate": 
 const eventSign = ({ k, d }) => (k === "marker.written" ? (d.committed ? "✓" : "✕") : EVENT_SIGNS[k] ?? "·");
 const hueClass = (t) => hueClassesOf(t).split(" ")[0];
 
-export function Lanes() {
+export const Lanes = () => (hasUserData(judgedMoment.value.clusterState) ? html`<${DrawnLanes} />` : html`<${NothingYet} title="No message of a client yet">What clients and brokers send each other is drawn here, a line for each of them.<//>`);
+
+function DrawnLanes() {
   const laneBoxRef = useRef(null);
   void eventCount.value;
   const { index: end, open } = judgedMoment.value;
@@ -42,9 +46,9 @@ export function Lanes() {
   const hangingTransactions = new Set(open.filter((verdict) => verdict.verdict === "hanging").map((verdict) => `${verdict.partition} ${verdict.producer_id}`));
   const sharedProperties = { x: xOfColumn, row: yOfLane, end: laneDrawing.events.length, step: columnWidth };
   return html`
-    <div class="bar"><span role="status">${laneDrawing.events.length ? `${laneDrawing.events.length} events, from ${millisecondsText(laneDrawing.events[0])} to ${millisecondsText(laneDrawing.events.at(-1))}` : "No event to draw yet. What clients and brokers send each other will stand here, a lane for each."}</span>
-      <span><button id="farther" disabled=${zoomLevel.value === 0} onClick=${() => zoomBy(-1)}>− farther</button> <button id="nearer" disabled=${zoomLevel.value === COLUMN_WIDTHS.length - 1} onClick=${() => zoomBy(1)}>+ nearer</button></span>
-      <label><input type="checkbox" id="housekeeping" checked=${showsHousekeeping.value} onChange=${(e) => (showsHousekeeping.value = e.target.checked)} /> housekeeping, too</label></div>
+    <div class="bar"><span role="status">${laneDrawing.events.length ? `${laneDrawing.events.length} events, from ${millisecondsText(laneDrawing.events[0])} to ${millisecondsText(laneDrawing.events.at(-1))}` : "No event to draw."}</span>
+      <span><button id="farther" disabled=${zoomLevel.value === 0} onClick=${() => zoomBy(-1)}>− zoom out</button> <button id="nearer" disabled=${zoomLevel.value === COLUMN_WIDTHS.length - 1} onClick=${() => zoomBy(1)}>+ zoom in</button></span>
+      <label><input type="checkbox" id="housekeeping" checked=${showsHousekeeping.value} onChange=${(e) => (showsHousekeeping.value = e.target.checked)} /> with housekeeping</label></div>
     <div class="lanes"><div class="lane-names" aria-hidden="true" style=${{ paddingTop: `${LANES_TOP}px` }}>${laneDrawing.lanes.map((name) => html`<div title=${name} style=${{ height: `${LANE_HEIGHT}px` }}>${laneTitle(name)}</div>`)}</div>
       <div class="lane-box" ref=${laneBoxRef} tabindex="0" role="figure" aria-label="What happened, in lanes" onKeyDown=${onKeyDown}>
       <svg width=${drawingWidth} height=${drawingHeight} aria-hidden="true">

@@ -1,6 +1,6 @@
 // @ts-check
 // Draws the picture of the stage: application, coordinator and logs above each other, on one axis
-// of time, marker and record as curves into the log, and the reader at the batch that it must not pass (the wall).
+// of time, the marker as a curve into the log, a record on its way between application and coordinator, and the reader at the batch that it must not pass (the wall).
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -19,8 +19,8 @@ const pictureWidth = () => (isSmallScreen.value ? 380 : hasTwoPictures() ? 470 :
 /** The names of the rows stand left of the axis; in a narrow picture each above its row. */
 const NAMES_WIDTH = 136, NARROW_MARGIN = 20;
 const leftMargin = () => (isNarrowPicture() ? NARROW_MARGIN : NAMES_WIDTH);
-const TOPS = { app: 2, coordinator: 62, log: 160 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 130 };
-const SPAN_HEIGHT = 34, CELL_HEIGHT = 70, LOG_HEIGHT = 106, READERS_HEIGHT = 56, SHARER_HEIGHT = 22, AXIS_HEIGHT = 22;
+const TOPS = { app: -2, coordinator: 60, log: 160 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 130 };
+const SPAN_HEIGHT = 30, CELL_HEIGHT = 70, LOG_HEIGHT = 106, READERS_HEIGHT = 56, SHARER_HEIGHT = 22, AXIS_HEIGHT = 22;
 const CELL_GAP = 8, TICK_GAP = 12, TICK_LABEL_WIDTH = 56, TEXT_PADDING = 12;
 /** On a small screen the text stands closer to the edge of its batch, so that more batches fit. */
 const cellPadding = () => (isNarrowPicture() ? 7 : TEXT_PADDING);
@@ -94,7 +94,8 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
   const tickPositions = positionsOfTicks(picture.ticks.length, [appSpans, stateSpans, ...cellRows]);
   const placedCells = cellRows.map((cells) => (isNarrow ? placeWithoutAxis(cells) : cells.map((cell) => ({ ...cell, x: tickPositions[cell.tick] }))));
   const placedSpans = isNarrow ? [] : [appSpans, stateSpans].flat();
-  const endX = Math.max(0, ...placedSpans.map(({ tick, width }) => tickPositions[tick] + width), ...placedCells.flat().map(({ x, width }) => x + width + (isNarrow ? 24 : 30)));
+  const coordinatorTextX = stateSpans.length ? tickPositions[stateSpans.at(-1).tick] + TEXT_PADDING : leftMargin();
+  const endX = Math.max(0, isNarrow ? 0 : coordinatorTextX + textWidth(picture.coordinator.text), ...placedSpans.map(({ tick, width }) => tickPositions[tick] + width), ...placedCells.flat().map(({ x, width }) => x + width + (isNarrow ? 24 : 30)));
   const width = Math.max(pictureWidth(), endX);
   useEffect(() => { // where the picture is wider than its place, its newest end is in sight
     boxRef.current.scrollLeft = (endX / width) * boxRef.current.scrollWidth - boxRef.current.clientWidth;
@@ -108,7 +109,7 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
     height += LOG_HEIGHT + (readers || picture.logs.length === 1 ? READERS_HEIGHT : 0) + SHARER_HEIGHT * sharerLines.length; // a single log keeps this room, so that it stands still when a reader comes
     return laidOut;
   });
-  const flights = isNarrow ? [] : picture.flights.map((flight) => ({ flight, curve: curveOf(flight, logs, tickPositions, stateSpans) })).filter(({ curve }) => curve);
+  const flights = isNarrow ? [] : picture.flights.map((flight) => ({ flight, way: wayOf(flight, logs, tickPositions, stateSpans) })).filter(({ way }) => way);
   const waitingFlight = isNarrow ? picture.flights.find(({ how }) => how !== "delivered") : undefined; // no curves here: what is on its way has a line of its own
   const applicationText = shortenText(picture.app.text, isNarrow ? NARROW_TEXT_LENGTH_MAX : 60);
   const shownHeight = height + (isNarrow ? 0 : AXIS_HEIGHT);
@@ -116,7 +117,7 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
     <defs>${["new", "old"].map((name) => html`<marker id=${`tip-${name}`} class=${`tip ${name}`} markerWidth="10" markerHeight="10" refX="6" refY="4" orient="auto" markerUnits="userSpaceOnUse"><path d="M0,0L8,4L0,8z" /></marker>`)}
       <pattern id="stripes" width="8" height="8" patternTransform="rotate(45)" patternUnits="userSpaceOnUse"><rect class="ground" width="8" height="8" /><rect class="stripe" width="3" height="8" /></pattern></defs>
     ${!isNarrow && html`<rect class="names" x="-2" y="0" width=${NAMES_WIDTH - 6} height=${shownHeight} />`}
-    ${flights.map(({ flight, curve }) => html`<${FlightCurve} key=${flightKey(flight)} flight=${flight} curve=${curve} />`)}
+    ${flights.map(({ flight, way }) => html`<${FlightCurve} key=${flightKey(flight)} flight=${flight} way=${way} />`)}
     <${RowName} y=${tops.app} name="APPLICATION" details=${[picture.app.id]} isNarrow=${isNarrow} />
     ${isNarrow || !appSpans.length ? html`<text class=${picture.app.id ? "app" : "dim"} x=${isNarrow ? 0 : leftMargin()} y=${tops.app + (isNarrow ? 22 : 32)}>${applicationText}</text>`
       : appSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`box ${span.how}`} textKind="app" x=${tickPositions[span.tick]} y=${tops.app + 10} endX=${n < appSpans.length - 1 ? tickPositions[appSpans[n + 1].tick] - CELL_GAP / 2 : width} round="6" />`)}
@@ -124,7 +125,7 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
     ${isNarrow ? html`<text class=${picture.app.id ? "coordinator" : "dim"} x="0" y=${tops.coordinator + 22}>${shortenText(picture.coordinator.text, NARROW_TEXT_LENGTH_MAX)}</text>
       ${waitingFlight && html`<${FlightLabel} key=${flightKey(waitingFlight)} label=${{ flight: waitingFlight, text: shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX), x: 0, y: tops.coordinator + 32, width: textWidth(shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX)) + 20 }} />`}` : html`
       ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${tickPositions[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? tickPositions[stateSpans[n + 1].tick] - CELL_GAP : width} round="15" />`)}
-      <text class=${picture.app.id ? "coordinator" : "dim"} x=${stateSpans.length ? Math.max(0, Math.min(tickPositions[stateSpans.at(-1).tick] + TEXT_PADDING, width - textWidth(picture.coordinator.text))) : leftMargin()} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
+      <text class=${picture.app.id ? "coordinator" : "dim"} x=${coordinatorTextX} y=${tops.coordinator + (stateSpans.length ? 56 : 30)}>${picture.coordinator.text}</text>`}
     ${logs.map((log, n) => html`<${LogPicture} key=${log.tp} log=${log} arrivals=${isStep ? newArrivals(picture.flights, n) : []} isStill=${isStill} />`)}
     ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
     ${!isNarrow && shownTicks(picture.ticks, tickPositions).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg></div>`;
@@ -164,7 +165,7 @@ function shownTicks(labels, tickPositions) {
 }
 
 /** A stretch of time in a row: it reaches to the next one, the last one to the end. */
-const Span = ({ span, kind, textKind, x, y, endX, round }) => html`<rect class=${kind} x=${x} y=${y} width=${Math.max(8, endX - x)} height=${SPAN_HEIGHT} rx=${round} /><g>${span.shown !== span.meaning && html`<title>${span.meaning}</title>`}<text class=${textKind} x=${x + TEXT_PADDING} y=${y + 22}>${span.shown}</text></g>`;
+const Span = ({ span, kind, textKind, x, y, endX, round }) => html`<rect class=${kind} x=${x} y=${y} width=${Math.max(8, endX - x)} height=${SPAN_HEIGHT} rx=${round} /><g>${span.shown !== span.meaning && html`<title>${span.meaning}</title>`}<text class=${textKind} x=${x + TEXT_PADDING} y=${y + 20}>${span.shown}</text></g>`;
 
 /** A key that changes when a flight changes: a new element is animated (app.css), unless motion is unwanted. */
 const flightKey = ({ kind, log = 0, how, isNew, to }) => `${kind} ${log} ${how} ${isNew} ${to?.number}`;
@@ -203,53 +204,52 @@ function readerPlace(log, lsoCell, bracketX) {
 }
 
 /** The way of a message: from the moment when it was sent to its batch, or to where it is held; null if not drawn. */
-function curveOf(flight, logs, tickPositions, stateSpans) {
+function wayOf(flight, logs, tickPositions, stateSpans) {
   const targetLog = logs[flight.to?.log ?? flight.log ?? 0];
   if (!targetLog) return null;
   const targetCell = flight.to && targetLog.cells.find(({ cell }) => cell.number === flight.to.number);
   if (flight.to && !targetCell) return null;
-  const isRecord = flight.kind === "record";
+  const logY = targetLog.top + 14;
+  const targetX = targetCell && targetCell.x + targetCell.width / 2;
+  if (flight.isByOperator) return curveWay([targetX, logY - 28], [targetX, logY - 20], [targetX, logY - 10], [targetX, logY]);
+  if (flight.kind === "record") return recordWay((tickPositions[flight.tick] ?? leftMargin()) + 8, targetX, logY, stateSpans.map(({ tick }) => tickPositions[tick] - CELL_GAP / 2));
   const decided = stateSpans.findLast(({ name, tick }) => name.startsWith("Prepare") && (!targetCell || tick <= targetCell.tick)) ?? (targetCell ? null : stateSpans.at(-1));
-  const startX = isRecord ? (tickPositions[flight.tick] ?? leftMargin()) + 8 : decided ? tickPositions[decided.tick] + 24 : (targetCell?.x ?? leftMargin()) + 24;
-  const crossX = isRecord ? nearestGap(startX, stateSpans.map(({ tick }) => tickPositions[tick] - CELL_GAP / 2)) : startX;
-  const startY = isRecord ? TOPS.app + 10 + SPAN_HEIGHT : TOPS.coordinator + 8 + SPAN_HEIGHT;
-  if (flight.isByOperator) return straightDown(targetCell.x + targetCell.width / 2, targetLog.top);
-  const end = targetCell ? [targetCell.x + targetCell.width / 2, targetLog.top + 14] : [isRecord ? crossX + 16 : startX + 30, targetLog.top - (isRecord ? 18 : 26)];
-  if (!isRecord) return { start: [startX, startY], crossing: [], end, isShort: !targetCell, bend: [[startX, startY + 46], [end[0], end[1] - 64]] };
-  const rowTop = TOPS.coordinator + 6, textBottom = TOPS.coordinator + 64;
-  const bend = targetCell ? [[crossX, textBottom + 24], [end[0], end[1] - 80]] : [[crossX, end[1]], [crossX, end[1]]];
-  return { start: [startX, startY], crossing: [[startX, rowTop], [crossX, startY], [crossX, rowTop], [crossX, textBottom]], end, isShort: !targetCell, bend };
+  const startX = (decided ? tickPositions[decided.tick] : (targetCell?.x ?? leftMargin())) + 24, startY = TOPS.coordinator + 8 + SPAN_HEIGHT;
+  const end = targetCell ? [targetX, logY] : [startX + 30, logY - 40];
+  return curveWay([startX, startY], [startX, startY + 46], [end[0], end[1] - 64], end, !targetCell);
 }
 
-/** Where a record crosses the coordinator's row: between two states, so that one sees that it does not come from there. */
-const nearestGap = (x, gapPositions) => gapPositions.reduce((nearest, gapX) => (Math.abs(gapX - x) < Math.abs(nearest - x) ? gapX : nearest), gapPositions[0] ?? x);
+const curveWay = (start, bend, lastBend, end, isShort = false) => ({ path: `M${start} C${bend} ${lastBend} ${end}`, end, isShort });
 
-/** The way of a marker that an operator sends: from no coordinator. */
-const straightDown = (x, logTop) => ({ start: [x, logTop - 22], crossing: [], end: [x, logTop + 14], isShort: false, bend: [[x, logTop - 10], [x, logTop]] });
+/** The way of a record: along the lane between application and coordinator while it is on its way, then down between two states of the
+ *  coordinator, so that one sees that it does not come from there. */
+function recordWay(startX, targetX, logY, gapPositions) {
+  const appBottom = TOPS.app + 10 + SPAN_HEIGHT, laneY = (appBottom + TOPS.coordinator + 8) / 2;
+  if (targetX === null) return { ...curveWay([startX, appBottom], [startX, laneY], [startX, laneY], [startX + 14, laneY], true), labelY: laneY - 12 };
+  const crossX = gapPositions.filter((x) => x >= startX - CELL_GAP && x <= targetX).at(-1) ?? gapPositions[0] ?? startX;
+  const textBottom = TOPS.coordinator + SPAN_HEIGHT + 32, turn = Math.max(-10, Math.min(10, crossX - startX));
+  return { path: `M${startX},${appBottom} C${startX},${laneY} ${startX},${laneY} ${startX + turn},${laneY} H${crossX - turn} Q${crossX},${laneY} ${crossX},${laneY + 12} V${textBottom} C${crossX},${logY - 20} ${targetX},${textBottom} ${targetX},${logY}`, end: [targetX, logY], isShort: false };
+}
 
-const wayOf = ({ start, crossing, bend, end }) => `M${start}${crossing.length ? ` C${crossing.slice(0, 3).join(" ")} L${crossing[3]}` : ""} C${[...bend, end].join(" ")}`;
-
-const FlightCurve = ({ flight, curve }) => {
-  const { isShort } = curve;
+const FlightCurve = ({ flight, way: { path, isShort } }) => {
   const ageClass = flight.isNew ? "new" : "old";
-  const way = wayOf(curve);
-  return html`<path class=${`flight ${flight.kind} ${ageClass} ${flight.how}`} d=${way} pathLength=${flight.isNew && !isShort && flight.how === "delivered" ? 1 : undefined} marker-end=${isShort ? undefined : `url(#tip-${ageClass})`} />
-    ${flight.isNew && html`<circle class="traveller" r="7" style=${{ offsetPath: `path("${way}")` }} />`}`;
+  return html`<path class=${`flight ${flight.kind} ${ageClass} ${flight.how}`} d=${path} pathLength=${flight.isNew && !isShort && flight.how === "delivered" ? 1 : undefined} marker-end=${isShort ? undefined : `url(#tip-${ageClass})`} />
+    ${flight.isNew && html`<circle class="traveller" r="7" style=${{ offsetPath: `path("${path}")` }} />`}`;
 };
 
 /** The labels of flights, beside the ends of their curves; one that would lie on another stands right of it. */
 function flightLabels(flights, width) {
   const labels = [];
-  for (const { flight, curve } of flights) {
+  for (const { flight, way } of flights) {
     if (flight.log > 0 && flight.how === "delivered") continue; // the same label as at the first log
     const text = shortenText(flight.label, 30);
     const labelWidth = textWidth(text) + 20;
-    const y = curve.end[1] - (curve.isShort ? (flight.kind === "record" ? 14 : 26) : flight.isByOperator ? 62 : 46);
-    let x = curve.end[0] + (flight.isByOperator ? -labelWidth / 2 : 8);
+    const y = way.labelY ?? way.end[1] - (way.isShort ? 26 : flight.isByOperator ? 54 : 46);
+    let x = way.end[0] + (flight.isByOperator ? -labelWidth / 2 : 8);
     for (const otherLabel of labels) if (Math.abs(otherLabel.y - y) < 28 && x < otherLabel.x + otherLabel.width && otherLabel.x < x + labelWidth) x = otherLabel.x + otherLabel.width + 4;
     labels.push({ flight, text, x: Math.max(0, Math.min(x, width - labelWidth)), y, width: labelWidth });
   }
   return labels;
 }
 
-const FlightLabel = ({ label: { flight, text, x, y, width } }) => html`<g class=${`goes ${flight.isNew ? "new" : "old"} ${flight.how}`}>${flight.how !== "delivered" && html`<rect x=${x} y=${y} width=${width} height="26" rx="6" />`}<text x=${x + 10} y=${y + 18}>${text}</text></g>`;
+const FlightLabel = ({ label: { flight, text, x, y, width } }) => html`<g class=${`goes ${flight.isNew ? "new" : "old"} ${flight.how}`}>${flight.how !== "delivered" && html`<rect x=${x} y=${y} width=${width} height="24" rx="6" />`}<text x=${x + 10} y=${y + 17}>${text}</text></g>`;

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { effect } from "@preact/signals";
 import { changeCluster, playRun, postJson, runTask } from "../api.js";
 import { html } from "../html.js";
-import { goToStep, isPlaying, prefersReducedMotion } from "../player.js";
+import { awaitedStepCount, goToStep, isPlaying, prefersReducedMotion } from "../player.js";
 import { chooseView, chosenPartition, chosenTransactionalId, eventCount, goToEvent, goToNewest, isHangAwaited, shownIndex, storyNotes, traceOrigin, waitingIndex } from "../store.js";
 
 /** How many steps the story of a hang has. */
@@ -18,8 +18,8 @@ function playHangFromStep(stepNumber) {
     queueMicrotask(() => {
       stopWatching();
       waitingIndex.value = null;
-      goToStep(stepNumber);
-      isPlaying.value = !prefersReducedMotion();
+      goToStep(stepNumber + Math.max(0, Math.min(awaitedStepCount.peek(), HANG_STEP_COUNT - 1)));
+      isPlaying.value = !awaitedStepCount.peek() && !prefersReducedMotion();
     });
   });
 }
@@ -39,6 +39,7 @@ export function PractiseButton({ isAgain = false, children }) {
     if (traceOrigin.value.kind === "site") return void playHang();
     const stepsBefore = storyNotes().length;
     if (isBusy) return;
+    awaitedStepCount.value = 0;
     setBusy(true);
     void changeCluster(() => postJson("/practise"), ({ hangs }) => {
       chosenPartition.value = hangs;

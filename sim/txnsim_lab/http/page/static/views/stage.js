@@ -67,7 +67,7 @@ function StagePicture({ shownMoment, orderingVerdict }) {
 /** Messages that are held, owed or under way now; some can be released or dropped. */
 function DueMessages({ shownMoment: { clusterState, index, serverExplanation } }) {
   const dueMessages = messagesAt(clusterState, index, serverExplanation?.words.markers).filter((message) => message.isDue);
-  return dueMessages.length > 0 && html`<section class="way due" aria-label="Not there yet"><h2>Not there yet</h2><ul>${dueMessages.map((message) => html`<${Message} key=${message.key} message=${message} clusterState=${clusterState} />`)}</ul></section>`;
+  return dueMessages.length > 0 && html`<section class="way due" aria-label="Still to arrive"><h2>Still to arrive</h2><ul>${dueMessages.map((message) => html`<${Message} key=${message.key} message=${message} clusterState=${clusterState} />`)}</ul></section>`;
 }
 
 /** What members of streams groups run and wait for, in the server's words. */
@@ -217,7 +217,7 @@ export function BootstrapAddress() {
 /** The first screen: one sentence, the hang step by step, and where to go from here. */
 function FirstScreen() {
   const [isStopped, stop] = useState(prefersReducedMotion());
-  const [step, setStep] = useState(isStopped ? HANG_STORY.length - 1 : 0); // at rest it shows what it comes to
+  const [step, setStep] = useState(HANG_STORY.length - 1); // first it shows how the story ends
   const [isLookedAt, lookAt] = useState(false);
   useEffect(() => {
     if (isStopped || isLookedAt) return undefined;
@@ -237,12 +237,12 @@ function FirstScreen() {
     event.stopPropagation(); // the cluster has no story yet to walk in
     goBy(steps)();
   };
-  return html`<div class="first"><h2>See what happens to transactions of Kafka, step by step</h2>
-    <p class="about">A committed or aborted transaction can stay open on a partition. Then consumers of that partition wait for ever.</p>
+  return html`<div class="first"><h2>See what happens to Kafka transactions, step by step</h2>
+    <p class="about">A committed or aborted transaction can stay open on a partition. Then consumers of that partition wait forever.</p>
     <p class="begin"><${PractiseButton}>Watch it happen (60 s)<//></p>
     <div class="plays" tabindex="0" role="group" aria-label="How it happens" onMouseEnter=${pause} onMouseLeave=${resume} onFocusIn=${pause} onFocusOut=${resume} onKeyDown=${goByArrow}>
       <${Picture} picture=${picture} label="How a transaction hangs" isStill=${true} />
-      <p class="player"><button onClick=${goBy(-1)}>◀<span class="sr"> step before</span></button> <button id="playing" onClick=${() => stop(!isStopped)}>${isStopped ? "▶ play" : "❚❚ stop"}</button> <button onClick=${goBy(1)}>▶<span class="sr"> next step</span></button> <span class="step-of">Step ${step + 1} of ${HANG_STORY.length}</span></p>
+      <p class="player"><button onClick=${goBy(-1)}>◀<span class="sr"> step before</span></button> <button id="playing" onClick=${() => stop(!isStopped)}>${isStopped ? "▶ play" : "❚❚ pause"}</button> <button onClick=${goBy(1)}>▶<span class="sr"> next step</span></button> <span class="step-of">Step ${step + 1} of ${HANG_STORY.length}</span></p>
       <p class="says">${sentence}</p></div>
     <div class="ways"><${FirstLesson} />
       <button id="all-stories" onClick=${() => chooseView("zoo")}>All lessons and stories</button>

@@ -6,7 +6,7 @@ import { runTask, compareWithRun, playRun } from "../api.js";
 import { html } from "../html.js";
 import { chooseEvent, chooseStep, isPlaying, togglePlaying } from "../player.js";
 import { hasUserData, stepAt } from "../stage.js";
-import { comparison, drivenRun, events, judgedMoment, leaderWritesOf, lesson, shownIndex, storyNotes, traceOrigin } from "../store.js";
+import { comparison, drivenRun, events, isHangAwaited, judgedMoment, leaderWritesOf, lesson, shownIndex, storyNotes, traceOrigin } from "../store.js";
 import { tapeOf } from "../tape.js";
 import { Disclosure } from "./folded.js";
 import { PractiseButton } from "./practise.js";
@@ -16,13 +16,13 @@ import { withTerms } from "./term.js";
 export const hasStoryBelowPicture = () => storyNotes().length > 0 && !lesson.value && !comparison.value && hasUserData(judgedMoment.value.clusterState);
 
 /** Where in its story the shown event is. */
-const StepPosition = ({ isOver = false }) => html`<span class="step-of">${isOver ? `After step ${storyNotes().length}` : `Step ${stepAt(shownIndex.value)?.number ?? 0} of ${storyNotes().length}`}</span>`;
+const StepPosition = ({ isOver = false }) => html`<span class="step-of">${isOver ? `After step ${storyNotes().length}` : `Step ${stepAt(shownIndex.value)?.number ?? 0}${isHangAwaited.value ? "" : ` of ${storyNotes().length}`}`}</span>`;
 
 /** The button that plays; in a story also those that go from step to step, and where in it the shown event is, if the story does not tell it. */
 export function StepControls({ isPositionTold }) {
   void shownIndex.value; // with another run come other steps
   const stepCount = storyNotes().length;
-  const playButton = html`<button id="play" class=${stepCount ? "primary" : ""} aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or pause (Space)">${isPlaying.value ? "❚❚ stop" : "▶ play"}</button>`;
+  const playButton = html`<button id="play" class=${stepCount ? "primary" : ""} aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or pause (Space)">${isPlaying.value ? "❚❚ pause" : "▶ play"}</button>`;
   if (!stepCount) return playButton;
   return html`<button id="step-back" onClick=${() => chooseStep(-1)}>◀ step</button>
     ${playButton}

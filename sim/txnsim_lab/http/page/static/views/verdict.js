@@ -2,6 +2,7 @@
 // The verdict on the whole cluster, over every view: what the judge says of the shown event (`txnsim.verdict`), the one
 // thing that ends it, and how old that is. The page adds no word about a transaction.
 
+import { useEffect, useRef } from "preact/hooks";
 import { repairPartition } from "../api.js";
 import { html } from "../html.js";
 import { askedFact, canChangeCluster, cursorIndex, eventCount, events, isHangAwaited, isLearnersTask, judgedMoment, connectionState, presentAnswer, traceOrigin, unansweredMs, chosenPartition } from "../store.js";
@@ -13,6 +14,8 @@ const CONNECTION_TEXTS = {
 };
 /** An answer that takes longer is said to be missing. */
 const LATE_ANSWER_MS = 2000;
+/** An answer that took less is of now. */
+const LIVE_MS = 100;
 /** State of a verdict -> its sign, so that colour alone tells nothing. */
 export const STATE_SIGNS = { healthy: "✓", open: "◐", waits: "◔", unknown: "?", "wrong-data": "✖", "no-leader": "✖", hangs: "✖" };
 
@@ -32,11 +35,11 @@ function ageOf(lag) {
     return { text: [stoppedText, traceOrigin.value.kind === "live" && behindText].filter(Boolean).join(" · "), isLive: false };
   }
   if (unansweredMs.value > LATE_ANSWER_MS) return { text: [`○ no answer for ${Math.round(unansweredMs.value / 1000)} s`, behindText].filter(Boolean).join(", "), isLive: false };
-  if (cursorIndex.value !== null && !isHangAwaited.value) return { text: lag ? `you look back: ${lag.toLocaleString("en")} ${lag === 1 ? "event has" : "events have"} come since` : "paused at this event", isLive: false };
+  if (cursorIndex.value !== null && !isHangAwaited.value) return { text: lag ? `an earlier moment: ${lag.toLocaleString("en")} ${lag === 1 ? "event has" : "events have"} followed` : "paused at this event", isLive: false };
   if (lag) return { text: behindText, isLive: false };
   if (lag === null || !present) return { text: CONNECTION_TEXTS.connecting, isLive: false };
   if (!present.is_recording) return { text: `recording stopped at #${present.position}`, isLive: false };
-  return { text: `● live, ${(present.tookMs / 1000).toFixed(1)} s behind`, isLive: true };
+  return { text: present.tookMs < LIVE_MS ? "● live" : `● live, ${(present.tookMs / 1000).toFixed(1)} s behind`, isLive: true };
 }
 
 /** The age of what is shown. It is a component of its own: it changes with every answer. */
@@ -64,13 +67,16 @@ export function VerdictBar() {
 
 /** The button that does what the judge names as the end of a hanging transaction. */
 function EndButton({ partition }) {
+  const hasEnded = useRef(false);
+  useEffect(() => () => hasEnded.current && document.querySelector("main > .view")?.focus(), []); // the button goes, the focus must not be lost
   if (!partition.ends?.command) return null;
   const isLookingBack = cursorIndex.value !== null && cursorIndex.value < eventCount.value - 1;
-  const refusal = !canChangeCluster.value ? "This run has ended, so nothing can be changed here" : isLookingBack ? "You look at an earlier moment, and it would act now: go back to now first" : "";
+  const refusal = !canChangeCluster.value ? "This run has ended, so nothing can be changed here" : isLookingBack ? "An earlier moment is shown, and this would act now: go back to now first" : "";
   return html`<button class="primary" id="repair" disabled=${refusal !== ""} title=${refusal || partition.ends.command} onClick=${() => {
     chosenPartition.value = partition.partition; // it stays in sight after the repair, when others are in more trouble
+    hasEnded.current = true;
     void repairPartition(partition);
-  }}>${partition.ends.action}${isLookingBack && canChangeCluster.value && html`<small>go to now to use it</small>`}</button>`;
+  }}>${partition.ends.action}${refusal && html`<small>${canChangeCluster.value ? "first go back to now" : "this run has ended"}</small>`}</button>`;
 }
 
 /** The verdict on another run, as a line. */

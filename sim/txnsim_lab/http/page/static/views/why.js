@@ -22,13 +22,13 @@ export function Why({ tp }) {
     ${judgement && html`
       <p class=${isStale ? "" : `cause ${judgement.verdict.state}${judgement.cause === "nothing" ? " plain" : ""}`}><b>${isStale ? READING_TEXT : judgement.cause === "nothing" ? judgement.verdict.headline : judgement.cause}</b></p>
       <dl class="facts">${factsOf(judgement.verdict).map(([label, value, word]) => html`<dt>${word ? html`<${Term} word=${word}>${label}<//>` : label}</dt><dd>${value}</dd>`)}</dl>
-      <${Disclosure} id="why-more" label=${isStale ? "This was said of another event" : judgement.repair && !isLearnersTask.value ? "In sentences, as a command, and the evidence" : "In sentences, and the evidence"}>
+      <${Disclosure} id="why-more" label=${isStale ? "As of another event" : judgement.repair && !isLearnersTask.value ? "In sentences, as a command, and the evidence" : "In sentences, and the evidence"}>
       ${judgement.reasons.map((sentence) => html`<p>${sentence}</p>`)}
       ${judgement.verdict.advice && !(isLearnersTask.value && judgement.repair) && html`<p>${judgement.verdict.advice}</p>`}
       ${judgement.repair && !isLearnersTask.value && !isStale && html`<p><code>${judgement.repair}</code></p>`}
       ${judgement.evidence.length > 0 && !isStale && html`<p>It follows from ${judgement.evidence.map((i) => html` <${EventLink} i=${i} />`)}</p>`}
       ${judgement.remarks.map((sentence) => html`<p class="hint">${sentence}</p>`)}
-      <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${lastExplanation.at}.</p><//>`}
+      <p class="hint">As of event #${lastExplanation.at}.</p><//>`}
       ${judgement?.on_real_kafka && !isLearnersTask.value && !isStale && html`<${RealKafkaAdvice} advice=${judgement.on_real_kafka} />`}
   </section>`;
 }
@@ -45,7 +45,7 @@ function factsOf({ standing, stands_at: standsAt, high_watermark: highWatermarkO
       ...(holder.coordinator_state ? [["Coordinator has", stateWithMeaning(holder.coordinator_state), "state"]] : []),
       ["Waiting now", waitingNames.join(", ") || (readers === null ? "not known" : "no consumer")],
     ] : []),
-    ...(ends && !(isLearnersTask.value && ends.command) ? [["Ended by", ends.by]] : []),
+    ...(ends && !(isLearnersTask.value && ends.command) ? [["To be ended by", ends.by]] : []),
   ];
 }
 
