@@ -26,7 +26,8 @@ TERMS: Final = """() => [...document.querySelectorAll(
   .filter(Boolean)"""
 PLAIN: Final = {
     *("a moment ago", "why does the reader wait?", "does a reader wait?"),
-    "see what happens to transactions of kafka, step by step",
+    *("see what happens to kafka transactions, step by step", "no fault rule is in force"),
+    *("still to arrive", "to be ended by"),
     # Sentences and everyday words; what they name stands in the list of words as well.
     *("do", "rule", "arm a rule", "broker", "brokers", "partitions", "what happens", "none"),
     *("reading …", "not yet on all replicas", "marker not replicated"),

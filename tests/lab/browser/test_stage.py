@@ -379,12 +379,12 @@ def test_why_is_grey_while_it_is_asked_anew(server: TxnsimServer, new_page: Any)
     page.route("**/api/v1/explain*", lambda route: routes.append(route))
     page.keyboard.press(",")
     page.wait_for_selector("#why.stale[aria-busy=true]")
-    assert f"This was said of payments-0 at event #{event_index}." in page.inner_text("#why")
+    assert f"As of event #{event_index}." in page.inner_text("#why")
     while not routes:
         page.wait_for_timeout(10)
     routes[0].continue_()
     page.wait_for_selector("#why:not(.stale)")
-    assert f"Of payments-0 at event #{event_index - 1}." in page.inner_text("#why")
+    assert f"As of event #{event_index - 1}." in page.inner_text("#why")
 
 
 def test_the_focus_stays_and_the_first_tab_skips_to_the_view(

@@ -200,6 +200,8 @@ def test_an_open_sheet_closes_when_something_else_is_shown(
         page.click("#sheet[aria-expanded=false]")
         page.wait_for_selector("#sheet[aria-expanded=true]")
         page.evaluate(way)
+        page.wait_for_selector("aside.up", state="detached")
+        page.evaluate("() => __page['store.js'].chooseView('stage')")
         page.wait_for_selector("#sheet[aria-expanded=false]")
 
 

@@ -290,7 +290,7 @@ def test_who_looks_back_is_told_that_and_not_that_the_page_is_behind(
     make_hang(page)
     page.wait_for_selector("[data-verdict=hangs]")
     page.evaluate("__page['player.js'].goToStep(2)")
-    page.wait_for_selector(".link-state:has-text('events have come since')")
+    page.wait_for_selector(".link-state:has-text('events have followed')")
     assert "behind" not in page.inner_text(".link-state")
     assert int(page.get_attribute("#verdict", "data-lag")) > 0
 
@@ -357,7 +357,7 @@ def test_the_button_that_stops_can_be_read(theme: str, server: TxnsimServer, new
     page.wait_for_selector("#verdict[data-verdict]")
     page.keyboard.press("Home")
     page.click("#play")
-    page.wait_for_selector("#play.primary[aria-pressed=true]:has-text('stop')")
+    page.wait_for_selector("#play.primary[aria-pressed=true]:has-text('pause')")
     assert page.evaluate(CONTRAST) >= 4.5
 
 

@@ -45,7 +45,7 @@ export function Producers() {
     })}</table>
     ${sortedProducers.length > SHOWN_ROWS_MAX && html`<p class="hint">${sortedProducers.length - SHOWN_ROWS_MAX} more producers are not shown.</p>`}
     ${serverExplanation && !askedFact.value && html`<${Readers} clusterState=${clusterState} explanation=${serverExplanation} />`}
-    <p class="hint">A hanging transaction is a disagreement between the two halves of the first table.${serverExplanation && ` This is said of event #${position}.`}</p>`;
+    <p class="hint">A hanging transaction is a disagreement between the two halves of the first table.${serverExplanation && ` As of event #${position}.`}</p>`;
 }
 
 /** Who reads: [who, partition, where it stands] of consumers that wait now, share groups, streams groups, and groups with a position in an open transaction. */
