@@ -797,11 +797,18 @@ def test_a_transaction_lives_for_all_of_its_timeout(late_ms: int, *, has_timed_o
     )
 
 
-def test_a_pending_move_and_two_phase_commit_keep_the_timeout_away() -> None:
+def test_a_pending_move_keeps_the_timeout_away() -> None:
     ending_metadata = entry(TransactionState.ONGOING, pending_state=TransactionState.PREPARE_COMMIT)
-    patient_metadata = entry(TransactionState.ONGOING, timeout_ms=TIMEOUT_NEVER_MS)
     assert not is_timed_out(ending_metadata, now_ms=NOW_MS + 10**9, release_rules=LATEST_RULES)
-    assert not is_timed_out(patient_metadata, now_ms=NOW_MS + 10**12, release_rules=LATEST_RULES)
+
+
+# A millisecond less is a timeout like any other.
+@pytest.mark.parametrize(
+    ("timeout_ms", "has_timed_out"), [(TIMEOUT_NEVER_MS, False), (TIMEOUT_NEVER_MS - 1, True)]
+)
+def test_the_longest_timeout_is_never_over(timeout_ms: int, *, has_timed_out: bool) -> None:
+    txn = entry(TransactionState.ONGOING, start_ms=NOW_MS, timeout_ms=timeout_ms)
+    assert is_timed_out(txn, now_ms=NOW_MS + 10**12, release_rules=LATEST_RULES) is has_timed_out
 
 
 @pytest.mark.parametrize(

@@ -1116,6 +1116,7 @@ async def test_a_tombstone_that_outlives_its_coordinator_changes_nothing() -> No
     coordinator_bench.held_appends[0].set_result(ErrorCode.none)
     await coordinator_bench.settle()
     assert coordinator_bench.entry().pending_state is None
+    assert coordinator_bench.service.snapshot().expired_total == 0
 
 
 async def test_a_tombstone_that_the_log_refuses_is_tried_again_by_the_next_scan() -> None:
