@@ -228,6 +228,21 @@ def newest_in_steps(header: BatchHeader, batch: ReceivedBatch) -> Steps[AppendRe
             reason=f"the records of the batch can't be unpacked with codec {header.compression}",
             rule="batch.codec",
         )
+    try:
+        walk_result = yield from _walk_bounded(header, record_bytes)
+    except CorruptBatchError as error:
+        return _invalid_batch(str(error), UNKNOWN_OFFSET, "batch.inner-count")
+    if isinstance(walk_result, AppendRejection):
+        return walk_result
+    if walk_result is None or walk_result.position != len(record_bytes):
+        return _wrong_record_count(header)
+    return header.base_timestamp_ms + walk_result.newest_delta
+
+
+def _walk_bounded(
+    header: BatchHeader, record_bytes: Payload
+) -> Steps[WalkProgress | AppendRejection | None]:
+    """Walk over the records: of a compressed batch no more than ``UNPACKED_RECORDS_MAX``."""
     if header.compression != NONE and header.records_count > UNPACKED_RECORDS_MAX:
         return _too_large(
             f"{header.records_count} records in a compressed batch, at most "
@@ -235,22 +250,18 @@ def newest_in_steps(header: BatchHeader, batch: ReceivedBatch) -> Steps[AppendRe
         )
     walked_count = 0
     walk_steps = walk_in_steps(record_bytes, 0, header.records_count)
-    try:
-        while True:
+    while True:
+        try:
             record_count = next(walk_steps)
-            walked_count += record_count
-            if walked_count > UNPACKED_RECORDS_MAX and header.compression != NONE:
-                return _too_large(
-                    f"more than {UNPACKED_RECORDS_MAX} records and headers in a compressed batch"
-                )
-            yield record_count * _RECORD_NS
-    except StopIteration as end:
-        walk_result: WalkProgress | None = end.value
-    except CorruptBatchError as error:
-        return _invalid_batch(str(error), UNKNOWN_OFFSET, "batch.inner-count")
-    if walk_result is None or walk_result.position != len(record_bytes):
-        return _wrong_record_count(header)
-    return header.base_timestamp_ms + walk_result.newest_delta
+        except StopIteration as end:
+            walk_result: WalkProgress | None = end.value
+            return walk_result
+        walked_count += record_count
+        if walked_count > UNPACKED_RECORDS_MAX and header.compression != NONE:
+            return _too_large(
+                f"more than {UNPACKED_RECORDS_MAX} records and headers in a compressed batch"
+            )
+        yield record_count * _RECORD_NS
 
 
 def needs_examination(

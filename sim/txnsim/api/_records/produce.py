@@ -45,6 +45,8 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 
 _LENGTH_MIN: Final = 14
 """Least length that a record of the oldest format has (LegacyRecord.RECORD_OVERHEAD_V0)."""
+_PRODUCER_ID_END: Final = 51
+"""Position behind the producer id of a batch."""
 _FLAGS_POSITION: Final = 22
 """Position of the lower byte of a batch's attributes."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -103,6 +105,9 @@ async def handle(
         has_transactional or (topic_outcomes and carries_transactions(message))
     ):
         return refuse(request, ErrorCode.transactional_id_authorization_failed)
+    if any(outcome.error is ErrorCode.unknown_server_error for _, _, outcome in topic_outcomes):
+        # An exception that ends the request (ReplicaManager.handleProduceAppend)
+        return refuse(request, ErrorCode.unknown_server_error)
     if partitions_to_append:
         outcome_by_partition = await request.broker.producing.produce(
             ProduceCommand(
@@ -198,12 +203,7 @@ def _read_partition(
         return header
     if header.attributes & BatchHeader.COMPRESSION == ZSTD and request.api_version < ZSTD_FROM:
         return ProduceOutcome(error=ErrorCode.unsupported_compression_type)
-    batch_bytes = header.batch_length + BatchHeader.OVERHEAD
-    batch = (
-        partition_data.records
-        if len(partition_data.records) == batch_bytes
-        else partition_data.records[:batch_bytes]
-    )
+    batch = partition_data.records[: header.batch_length + BatchHeader.OVERHEAD]
     return ProducePartition(topic_partition=topic_partition, batch=batch, header=header)
 
 
@@ -226,6 +226,8 @@ def _only_header(records: ReceivedBatch) -> BatchHeader | ProduceOutcome:
                 if isinstance(second_bytes, ProduceOutcome)
                 else ProduceOutcome(error=ErrorCode.invalid_record)
             )
+    if batch_bytes < _PRODUCER_ID_END:
+        return ProduceOutcome(error=ErrorCode.unknown_server_error)
     try:
         return read_batch_header(records, 0)
     except CorruptBatchError:
