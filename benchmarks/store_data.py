@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.log_data import make_replica_folder, make_transaction_record, write_meta_properties
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names, producer_snapshot
 from txnsim.storage._indexes import encode_indexes_in_steps

@@ -17,6 +17,7 @@ from txnsim.wire.batch import Record, build_batch
 
 PRODUCE: Final = 0
 JOIN_GROUP: Final = 11
+CREATE_TOPICS: Final = 19
 INIT_PRODUCER_ID: Final = 22
 ADD_PARTITIONS: Final = 24
 WRITE_TXN_MARKERS: Final = 27
@@ -25,6 +26,7 @@ DESCRIBE_PRODUCERS: Final = 61
 GROWN_TO: Final = 8_000
 MARKER_ROUNDS: Final = 40
 IDEMPOTENT: Final = 100_000
+SEGMENTS: Final = 8_000
 JOINS: Final = 50_000
 LIMIT_S: Final = 400.0
 _MARKER_BYTES: Final = 78
@@ -79,20 +81,9 @@ def markers_repeated(target: AttackTarget) -> int:
 
 def idempotent_producers(target: AttackTarget) -> int:
     """100,000 idempotent producers of a partition; then each list of them."""
+    begun_ms = int(time.time() * 1000)
     frames = [
-        request(
-            PRODUCE,
-            9,
-            transactional_id=None,
-            acks=1,
-            timeout=30_000,
-            topic_data=[
-                {
-                    "name": "many",
-                    "partition_data": [{"index": 0, "records": _first_batch(producer_id)}],
-                }
-            ],
-        )
+        _first_record("many", producer_id, timestamp_ms=begun_ms)
         for producer_id in range(1_000, 1_000 + IDEMPOTENT)
     ]
     sent_bytes = _send(target, frames)
@@ -104,6 +95,25 @@ def idempotent_producers(target: AttackTarget) -> int:
     assert len(answer.topics[0].partitions[0].active_producers) == IDEMPOTENT
     get_pages(target, "/api/v1/producers?topic=many&partition=0", "/metrics")
     return sent_bytes
+
+
+def segments(target: AttackTarget) -> int:
+    """8,000 producers of a record each, where each record begins a segment."""
+    with target.connect() as connection:
+        topic = {
+            "name": "segments",
+            "num_partitions": 1,
+            "replication_factor": 1,
+            "configs": [{"name": "segment.ms", "value": "1"}],
+        }
+        connection.ask(CREATE_TOPICS, 7, topics=[topic], timeout=3_000)
+    # A segment ends by the timestamps of its records.
+    begun_ms = int(time.time() * 1000) - 3 * SEGMENTS
+    frames = [
+        _first_record("segments", 1_000 + number, timestamp_ms=begun_ms + 3 * number)
+        for number in range(SEGMENTS)
+    ]
+    return _send(target, frames)
 
 
 def joins_without_ids(target: AttackTarget) -> int:
@@ -124,13 +134,22 @@ def joins_without_ids(target: AttackTarget) -> int:
     return _send(target, frames)
 
 
-def _first_batch(producer_id: int) -> bytes:
-    return build_batch(
+def _first_record(topic: str, producer_id: int, *, timestamp_ms: int) -> bytes:
+    records = build_batch(
         [Record(key=None, value=b"v")],
-        timestamp_ms=int(time.time() * 1000),
+        timestamp_ms=timestamp_ms,
         producer_id=producer_id,
         producer_epoch=0,
         base_sequence=0,
+    )
+    partition_data = [{"index": 0, "records": records}]
+    return request(
+        PRODUCE,
+        9,
+        transactional_id=None,
+        acks=1,
+        timeout=30_000,
+        topic_data=[{"name": topic, "partition_data": partition_data}],
     )
 
 
@@ -163,5 +182,6 @@ ATTACKS: Final = (
         serve=(*_ONE_BROKER, "--topic", "many:1"),
         limit_s=LIMIT_S,
     ),
+    Attack("small-segments", segments, serve=_ONE_BROKER, limit_s=LIMIT_S),
     Attack("small-joins-without-ids", joins_without_ids, serve=_ONE_BROKER, limit_s=LIMIT_S),
 )

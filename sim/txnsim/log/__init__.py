@@ -5,7 +5,8 @@
 - ``leader_append``: a leader's appends, with the checks of producers. ``replicated``: a stored
   batch for a follower.
 - ``local_log``: its data on disk: segments, the index of aborted transactions, the recovery point.
-- ``producer_state_manager``: its producers, their snapshots and guards.
+- ``producer_state_manager``: its producers, their snapshots and guards; ``producer_snapshot``: one
+  of the snapshots.
 - ``log_loader``: loads a log from the files that a starting broker finds.
 - ``producer_state``: epochs, the five-batch window, open transactions.
 - ``verification``: guards against late appends (KIP-890).

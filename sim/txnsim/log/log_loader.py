@@ -55,7 +55,7 @@ class LogLoader:
         for epoch, first_offset in leader_epochs:
             self.log.epochs.assign(epoch, first_offset)
         for offset, snapshot_entries in snapshots:
-            self.log.producers.snapshots.take_snapshot(offset, snapshot_entries)
+            self.log.producers.snapshots.add(offset, snapshot_entries)
 
     @property
     def end_offset(self) -> int:

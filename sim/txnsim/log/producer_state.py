@@ -11,13 +11,14 @@ refuses one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from txnsim.interbroker.replication import ReplicatedBatch
+from txnsim.log.producer_snapshot import ProducerSnapshot, SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 
 NO_SEQUENCE: Final = -1
@@ -54,21 +55,6 @@ class BatchMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.last_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
-
-
-class SnapshotEntry(msgspec.Struct, frozen=True, gc=False):
-    """One producer in a snapshot, with the fields of the snapshot file; of its batches only the
-    newest, -1 if it has none (ProducerSnapshot.json).
-    """
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-    coordinator_epoch: int
-    txn_first_offset: int
 
 
 # Not a struct: a field of one takes twice as long to set, and these are set all the time.
@@ -132,12 +118,18 @@ class PartitionProducers:
     whose marker is not yet below the high watermark; they also hold back the last stable offset.
     """
 
-    __slots__ = ("_ongoing", "by_id", "ended")
+    __slots__ = ("_changed", "_ongoing", "_removed_ids", "_snapshot", "by_id", "ended")
 
     def __init__(self) -> None:
         self.by_id: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}
         self.ended: dict[int, int] = {}
+        self._snapshot: ProducerSnapshot | None = None
+        """The last snapshot. Without one nothing is noted in the two that follow."""
+        self._changed: dict[int, bool] = {}
+        """Producers that have changed since -> whether the snapshot has them."""
+        self._removed_ids: list[int] = []
+        """Producers of the snapshot that are gone since."""
 
     # Commands
 
@@ -152,7 +144,8 @@ class PartitionProducers:
             if not batch.is_marker:
                 # An emptied one says nothing, but its producer is known from then on, without an
                 # epoch (ProducerStateManager.update).
-                self.by_id.setdefault(producer_id, ProducerEntry(producer_id))
+                if producer_id not in self.by_id:
+                    self._add(producer_id)
                 return None
             return self.apply_marker(
                 producer_id=producer_id,
@@ -166,14 +159,16 @@ class PartitionProducers:
         timestamp, producer_epoch = batch.timestamp_ms, batch.producer_epoch
         entry = self.by_id.get(producer_id)
         if entry is None:
-            entry = self.by_id[producer_id] = ProducerEntry(producer_id)
+            entry = self._add(producer_id)
+        elif entry.snapshot_entry is not None:
+            entry.snapshot_entry = None
+            self._changed.setdefault(producer_id, True)
         metadata = BatchMetadata(
             last_sequence=batch.last_sequence,
             last_offset=last_offset,
             offset_delta=last_offset - base_offset,
             timestamp=timestamp,
         )
-        entry.snapshot_entry = None
         if entry.producer_epoch != producer_epoch:
             entry.producer_epoch = producer_epoch
             entry.batches = (metadata,)
@@ -203,8 +198,10 @@ class PartitionProducers:
         """
         entry = self.by_id.get(producer_id)
         if entry is None:
-            entry = self.by_id[producer_id] = ProducerEntry(producer_id)
-        entry.snapshot_entry = None
+            entry = self._add(producer_id)
+        elif entry.snapshot_entry is not None:
+            entry.snapshot_entry = None
+            self._changed.setdefault(producer_id, True)
         if entry.producer_epoch != producer_epoch:
             entry.producer_epoch = producer_epoch
             entry.batches = ()
@@ -246,8 +243,7 @@ class PartitionProducers:
         """
         for entry in tuple(self.by_id.values()):
             if not entry.batches or entry.batches[-1].last_offset < offset:
-                del self.by_id[entry.producer_id]
-                self._ongoing.pop(entry.txn_first_offset, None)
+                self.remove(entry.producer_id)
 
     def expire(
         self, *, now_ms: int, expiration_ms: int, do_markers_count: bool = True
@@ -269,22 +265,37 @@ class PartitionProducers:
             >= expiration_ms
         )
         for producer_id in expired_ids:
-            del self.by_id[producer_id]
+            self.remove(producer_id)
         return expired_ids
+
+    def remove(self, producer_id: int) -> None:
+        """Forget a producer, with its open transaction."""
+        entry = self.by_id.pop(producer_id)
+        self._ongoing.pop(entry.txn_first_offset, None)
+        if self._snapshot is not None and self._changed.pop(producer_id, True):
+            self._removed_ids.append(producer_id)
+
+    def _add(self, producer_id: int) -> ProducerEntry:
+        entry = self.by_id[producer_id] = ProducerEntry(producer_id)
+        if self._snapshot is not None:
+            self._changed[producer_id] = False
+        return entry
 
     # Snapshots
 
     @classmethod
     def of_snapshot(
-        cls, entries: Iterable[SnapshotEntry], *, now_ms: int, expiration_ms: int
+        cls, snapshot: ProducerSnapshot, *, now_ms: int, expiration_ms: int
     ) -> PartitionProducers:
         """The state in a snapshot, without producers that have expired since
-        (ProducerStateManager.loadFromSnapshot).
+        (ProducerStateManager.loadFromSnapshot). The next snapshot continues this one.
         """
         producers = cls()
-        for snapshot_entry in entries:
+        producers._snapshot = snapshot
+        for snapshot_entry in snapshot.entries():
             is_open = snapshot_entry.txn_first_offset != NO_OFFSET
             if not is_open and now_ms - snapshot_entry.timestamp >= expiration_ms:
+                producers._removed_ids.append(snapshot_entry.producer_id)
                 continue
             entry = producers.by_id[snapshot_entry.producer_id] = ProducerEntry(
                 snapshot_entry.producer_id
@@ -293,6 +304,7 @@ class PartitionProducers:
             entry.coordinator_epoch = snapshot_entry.coordinator_epoch
             entry.last_timestamp = snapshot_entry.timestamp
             entry.txn_first_offset = snapshot_entry.txn_first_offset
+            entry.snapshot_entry = snapshot_entry
             if snapshot_entry.last_offset != NO_OFFSET:
                 newest_batch = BatchMetadata(
                     last_sequence=snapshot_entry.last_sequence,
@@ -308,9 +320,41 @@ class PartitionProducers:
         }
         return producers
 
+    def take_snapshot(self) -> ProducerSnapshot:
+        """Return a snapshot of this state, from which later changes are noted.
+
+        It holds the changes since the last one; all entries once as many have changed since the
+        last whole one. So all snapshots together hold as much as has changed.
+        """
+        last_snapshot = self._snapshot
+        if last_snapshot is None or last_snapshot.count_since_whole + len(self._changed) + len(
+            self._removed_ids
+        ) >= len(self.by_id):
+            self._snapshot = ProducerSnapshot.of_entries(self.to_snapshot())
+        else:
+            self._snapshot = last_snapshot.followed_by(
+                tuple(
+                    [
+                        entry.snapshot_entry or to_snapshot_entry(entry)
+                        for entry in self.unsaved_entries()
+                    ]
+                ),
+                tuple(self._removed_ids),
+            )
+        self._changed, self._removed_ids = {}, []
+        return self._snapshot
+
+    def unsaved_entries(self) -> Sequence[ProducerEntry]:
+        """Entries that the last snapshot does not have as they are, in the order of their first
+        change.
+        """
+        if self._snapshot is None:
+            return tuple(self.by_id.values())
+        return [self.by_id[producer_id] for producer_id in self._changed]
+
     def to_snapshot(self) -> tuple[SnapshotEntry, ...]:
-        """The snapshot of this state (ProducerStateManager.writeSnapshot). Entries that have not
-        changed since the last snapshot are reused, because there may be thousands of producers.
+        """All entries of a snapshot (ProducerStateManager.writeSnapshot). Those that have not
+        changed since the last one are reused, because there may be thousands of producers.
         """
         return tuple(
             [entry.snapshot_entry or to_snapshot_entry(entry) for entry in self.by_id.values()]

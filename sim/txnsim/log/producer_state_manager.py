@@ -7,15 +7,15 @@ of it, and guards of pending verifications.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final
 
 from txnsim.log._segments import Segments
+from txnsim.log.producer_snapshot import ProducerSnapshot, SnapshotEntry
 from txnsim.log.producer_state import (
     NO_OFFSET,
     PartitionProducers,
     ProducerEntry,
-    SnapshotEntry,
     to_snapshot_entry,
 )
 from txnsim.log.replicated import describe_batch
@@ -47,7 +47,7 @@ class ProducerStateManager:
 
     def take_snapshot(self, offset: int) -> None:
         self.finish_reload()
-        self.snapshots.take_snapshot(offset, self.state.to_snapshot())
+        self.snapshots.take_snapshot(offset, self.state)
 
     def reload(
         self,
@@ -116,11 +116,11 @@ class ProducerStateManager:
     ) -> Steps:
         newest_snapshot, producer_state = self.snapshots.newest, PartitionProducers()
         if newest_snapshot is not None:
-            start_offset, loaded_entries = newest_snapshot
+            start_offset, loaded_snapshot = newest_snapshot
             producer_state = PartitionProducers.of_snapshot(
-                loaded_entries, now_ms=now_ms, expiration_ms=expiration_ms
+                loaded_snapshot, now_ms=now_ms, expiration_ms=expiration_ms
             )
-            yield len(loaded_entries)
+            yield len(producer_state.by_id)
         for segment in segments.segments_between(start_offset, end_offset):
             batches = segment.slice(segment.index_of(start_offset), len(segment))
             for index in range(0, len(batches), STEP_BATCHES):
@@ -130,17 +130,13 @@ class ProducerStateManager:
                         producer_state.apply(describe_batch(batch, header))
                 yield STEP_BATCHES
         if end_offset > start_offset:
-            producer_entries, snapshot_entries = (
-                list(producer_state.entries()),
-                list[SnapshotEntry](),
-            )
-            for index in range(0, len(producer_entries), STEP_BATCHES):
+            unsaved_entries = producer_state.unsaved_entries()
+            for index in range(0, len(unsaved_entries), STEP_BATCHES):
                 if index:
                     yield STEP_BATCHES
-                snapshot_entries += map(
-                    to_snapshot_entry, producer_entries[index : index + STEP_BATCHES]
-                )
-            self.snapshots.take_snapshot(end_offset, tuple(snapshot_entries))
+                for entry in unsaved_entries[index : index + STEP_BATCHES]:
+                    to_snapshot_entry(entry)
+            self.snapshots.take_snapshot(end_offset, producer_state)
         producer_state.release_below(read_released_below())
         self.state, self._steps = producer_state, None
 
@@ -183,17 +179,17 @@ class ProducerStateManager:
     @property
     def newest_snapshot_offset(self) -> int | None:
         """Offset of the newest snapshot; None without one."""
-        newest_snapshot = self.snapshots.newest
-        return None if newest_snapshot is None else newest_snapshot[0]
+        return self.snapshots.newest_offset
 
-    def snapshots_with(self, end_offset: int) -> tuple[OffsetSnapshot, ...]:
-        """The snapshots by offset, and one of the current state, which a broker takes at a clean
-        stop.
+    def snapshots_with(self, end_offset: int) -> ProducerSnapshots:
+        """Copy the snapshots, with one of the current state at the log end, which a broker takes at
+        a clean stop. Later snapshots don't change the copy.
         """
         self.finish_reload()
-        snapshots = dict(self.snapshots.all_snapshots())
-        snapshots[end_offset] = self.state.to_snapshot()
-        return tuple(snapshots.items())
+        snapshots = self.snapshots.copy()
+        snapshots.remove(end_offset)
+        snapshots.add(end_offset, self.state.to_snapshot())
+        return snapshots
 
 
 OffsetSnapshot = tuple[int, tuple[SnapshotEntry, ...]]
@@ -212,15 +208,22 @@ class ProducerSnapshots:
     __slots__ = ("_by_offset",)
 
     def __init__(self) -> None:
-        self._by_offset: dict[int, tuple[SnapshotEntry, ...]] = {}
+        self._by_offset: dict[int, ProducerSnapshot] = {}
         """Snapshots by ascending offset."""
 
     # Commands
 
-    def take_snapshot(self, offset: int, producer_entries: tuple[SnapshotEntry, ...]) -> None:
+    def take_snapshot(self, offset: int, producers: PartitionProducers) -> None:
         """Take a snapshot at ``offset``, unless one of it or of a later offset exists."""
-        if next(reversed(self._by_offset), -1) < offset:
-            self._by_offset[offset] = producer_entries
+        if self._is_behind_all(offset):
+            self._by_offset[offset] = producers.take_snapshot()
+
+    def add(self, offset: int, entries: tuple[SnapshotEntry, ...]) -> None:
+        """Add the snapshot that has these entries, unless one of ``offset`` or of a later one
+        exists.
+        """
+        if self._is_behind_all(offset):
+            self._by_offset[offset] = ProducerSnapshot.of_entries(entries)
 
     def remove(self, offset: int) -> None:
         """Drop the snapshot at exactly ``offset``, because its segment is deleted."""
@@ -231,8 +234,8 @@ class ProducerSnapshots:
         ``end_offset`` (ProducerStateManager.truncateAndReload).
         """
         self._by_offset = {
-            offset: producer_entries
-            for offset, producer_entries in self._by_offset.items()
+            offset: snapshot
+            for offset, snapshot in self._by_offset.items()
             if log_start_offset < offset <= end_offset
         }
 
@@ -253,9 +256,25 @@ class ProducerSnapshots:
     # Queries
 
     @property
-    def newest(self) -> OffsetSnapshot | None:
-        """The snapshot of the highest offset."""
+    def newest(self) -> tuple[int, ProducerSnapshot] | None:
+        """The highest offset that has a snapshot, and the snapshot; None without one."""
         return next(reversed(self._by_offset.items()), None)
 
-    def all_snapshots(self) -> tuple[OffsetSnapshot, ...]:
-        return tuple(self._by_offset.items())
+    @property
+    def newest_offset(self) -> int | None:
+        return next(reversed(self._by_offset), None)
+
+    def _is_behind_all(self, offset: int) -> bool:
+        return next(reversed(self._by_offset), -1) < offset
+
+    def copy(self) -> ProducerSnapshots:
+        snapshots = ProducerSnapshots()
+        snapshots._by_offset = dict(self._by_offset)
+        return snapshots
+
+    def all_snapshots(self) -> Iterator[OffsetSnapshot]:
+        """Yield the snapshots by offset. The entries of each are made when its turn comes: all of
+        them at once grow with the square of the producers.
+        """
+        for offset, snapshot in self._by_offset.items():
+            yield offset, snapshot.entries()

@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.producer_state_manager import OffsetSnapshot
+from txnsim.log.producer_state_manager import ProducerSnapshots
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
 from txnsim.storage._indexes import encode_indexes_in_steps
@@ -56,7 +56,7 @@ class ReplicaCut(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: uuid.UUID
     segments: tuple[SegmentCut, ...]
     aborted: tuple[AbortedTxn, ...]
-    producer_snapshots: tuple[OffsetSnapshot, ...]
+    producer_snapshots: ProducerSnapshots
     leader_epochs: tuple[tuple[int, int], ...]
     """(leader epoch, first offset) pairs."""
     index_interval_bytes: int
@@ -163,7 +163,7 @@ def replica_files_in_steps(replica: ReplicaCut) -> Generator[int, None, list[Sto
         if aborted_txns:
             encoded_txns = txn_index.encode(aborted_txns)
             files.append(StoredFile.of(Suffix.TXN_INDEX.file_name(base_offset), encoded_txns))
-    for snapshot_offset, producer_entries in replica.producer_snapshots:
+    for snapshot_offset, producer_entries in replica.producer_snapshots.all_snapshots():
         encoded_entries = yield from producer_snapshot.encode_in_steps(producer_entries)
         files.append(StoredFile.of(Suffix.SNAPSHOT.file_name(snapshot_offset), encoded_entries))
     epochs_text = checkpoints.encode_leader_epochs(replica.leader_epochs)

@@ -18,7 +18,7 @@ import crc32c
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 
 VERSION: Final = 1
 _VERSION_AND_CRC: Final = Struct(">hI")

@@ -18,7 +18,7 @@ from txnsim.errors import ConfigError, CorruptBatchError, CorruptLogRecordError
 from txnsim.log.config import LogConfig
 from txnsim.log.log_loader import LogLoader
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
 from txnsim.storage.log_file import TornTail, read_log_file

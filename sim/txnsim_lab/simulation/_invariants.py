@@ -288,8 +288,7 @@ def _without_snapshots(_log: PartitionLog, _reloaded_producers: ProducerStateMan
 
 
 def _copy_snapshots(log: PartitionLog, reloaded_producers: ProducerStateManager) -> None:
-    for offset, snapshot_entries in log.producers.snapshots.all_snapshots():
-        reloaded_producers.snapshots.take_snapshot(offset, snapshot_entries)
+    reloaded_producers.snapshots = log.producers.snapshots.copy()
 
 
 def _reload_producers(

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 from txnsim_spark.forensics.verdicts import OpenTxn
 
 BEFORE_EVERYTHING: Final = -1

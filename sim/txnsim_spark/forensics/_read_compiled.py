@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 from txnsim.storage.regular_file import MOUNTS
 from txnsim_spark.engine import EngineJob
 from txnsim_spark.forensics._coordinator_log import ReplayedLog, replay_log

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 from txnsim.storage import checkpoints, names, producer_snapshot
 from txnsim.storage.regular_file import RegularFile
 from txnsim_spark.forensics.verdicts import ReplicaEnds

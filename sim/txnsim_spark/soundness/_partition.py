@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 from txnsim.storage import checkpoints, names, producer_snapshot
 from txnsim_spark.scan.segments import group_by_topic_id
 from txnsim_spark.soundness._chain import judge_replica

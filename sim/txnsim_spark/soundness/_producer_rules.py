@@ -12,7 +12,8 @@ from typing import Final
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.leader_append import Refusal, check_data, check_marker
-from txnsim.log.producer_state import NO_OFFSET, PartitionProducers, ProducerEntry, SnapshotEntry
+from txnsim.log.producer_snapshot import ProducerSnapshot, SnapshotEntry
+from txnsim.log.producer_state import NO_OFFSET, PartitionProducers, ProducerEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST_RULES
 from txnsim.wire.batch import COMMIT, BatchHeader
@@ -64,7 +65,7 @@ class ProducerStates:
         unknown.
         """
         self.state = PartitionProducers.of_snapshot(
-            snapshot_entries, now_ms=0, expiration_ms=NEVER_MS
+            ProducerSnapshot.of_entries(tuple(snapshot_entries)), now_ms=0, expiration_ms=NEVER_MS
         )
         self.last_offsets: dict[int, int] = {}
         """Producer id -> offset of its last batch so far, markers included."""

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from txnsim.log.producer_state import NO_OFFSET, SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
+from txnsim.log.producer_state import NO_OFFSET
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.types import NO_PRODUCER_EPOCH
 from txnsim_spark.soundness.violations import BrokenRule, Invariant

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
 from txnsim.storage.metadata_files import MetaProperties
 from txnsim.storage.regular_file import RegularFile

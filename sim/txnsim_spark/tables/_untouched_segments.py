@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 from txnsim.storage import names, producer_snapshot
 from txnsim.storage.regular_file import RegularFile
 from txnsim_spark.scan.segments import SegmentFile

@@ -31,7 +31,7 @@ def test_where_a_segment_ends_producers_are_remembered() -> None:
     for sequence in range(5):
         log_driver.data(sequence)
     assert [offset for offset, _ in log_driver.log.producers.snapshots.all_snapshots()] == [2, 4]
-    (entry,) = log_driver.log.producers.snapshots.all_snapshots()[0][1]
+    (_, (entry,)), _ = log_driver.log.producers.snapshots.all_snapshots()
     assert (entry.last_sequence, entry.last_offset) == (1, 1)
     assert log_driver.log.local.recovery_point == 4, "what is behind a roll is on disk"
 
@@ -257,7 +257,7 @@ def test_the_open_transaction_of_one_producer() -> None:
 def snapshots_at(*offsets: int) -> ProducerSnapshots:
     snapshots = ProducerSnapshots()
     for offset in offsets:
-        snapshots.take_snapshot(offset, ())
+        snapshots.add(offset, ())
     return snapshots
 
 
@@ -268,8 +268,8 @@ def snapshot_offsets(snapshots: ProducerSnapshots) -> list[int]:
 def test_one_snapshot_per_offset_and_none_of_the_past() -> None:
     snapshots = snapshots_at(3, 7, 7, 5)
     assert snapshot_offsets(snapshots) == [3, 7]
-    assert snapshots.newest == (7, ())
-    assert ProducerSnapshots().newest is None
+    assert snapshots.newest_offset == 7
+    assert ProducerSnapshots().newest_offset is None
 
 
 def test_a_snapshot_goes_with_its_segment() -> None:
@@ -330,7 +330,7 @@ def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
         lambda log: log.producers.all_producers(),
         lambda log: log.producers.open_producers(),
         lambda log: log.producers.open_transaction_of(3),
-        lambda log: log.producers.snapshots_with(400),
+        lambda log: tuple(log.producers.snapshots_with(400).all_snapshots()),
         lambda log: log.snapshot(),
         lambda log: log.roll(NOW),
     ],
@@ -341,9 +341,8 @@ def test_whoever_asks_for_the_state_gets_what_a_reload_at_once_leaves(
     cut_log, stepwise_log = at_once_and_begun()
     assert ask(stepwise_log) == ask(cut_log)
     assert stepwise_log.snapshot() == cut_log.snapshot()
-    assert (
-        stepwise_log.producers.snapshots.all_snapshots()
-        == cut_log.producers.snapshots.all_snapshots()
+    assert tuple(stepwise_log.producers.snapshots.all_snapshots()) == tuple(
+        cut_log.producers.snapshots.all_snapshots()
     )
     stepwise_log.check_invariants()
 
@@ -409,7 +408,7 @@ def small_log() -> LogDriver:
         lambda log: log.producers.all_producers(),
         lambda log: log.producers.open_producers(),
         lambda log: log.producers.open_transaction_of(3),
-        lambda log: log.producers.snapshots_with(12),
+        lambda log: tuple(log.producers.snapshots_with(12).all_snapshots()),
         lambda log: log.snapshot(),
     ],
 )
@@ -421,9 +420,8 @@ def test_small_steps_leave_what_a_reload_at_once_leaves(
     stepwise_log, _ = cut_in_small_steps(monkeypatch)
     assert ask(stepwise_log) == ask(cut_log)
     assert len(cut_log.producers.open_producers()) > 1
-    assert (
-        stepwise_log.producers.snapshots.all_snapshots()
-        == cut_log.producers.snapshots.all_snapshots()
+    assert tuple(stepwise_log.producers.snapshots.all_snapshots()) == tuple(
+        cut_log.producers.snapshots.all_snapshots()
     )
 
 
@@ -664,7 +662,7 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
     marker(partition_producers, 5, producer_id=2, epoch=9)
     partition_producers.release_below(6)
     loaded_producers = PartitionProducers.of_snapshot(
-        partition_producers.to_snapshot(), now_ms=0, expiration_ms=1
+        partition_producers.take_snapshot(), now_ms=0, expiration_ms=1
     )
     entry_by_producer = {
         image_entry.producer_id: image_entry for image_entry in loaded_producers.images()
@@ -685,7 +683,7 @@ def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:
     data(partition_producers, 2, producer_id=1)
     assert partition_producers.to_snapshot()[0].producer_id == 1
     loaded_producers = PartitionProducers.of_snapshot(
-        partition_producers.to_snapshot(), now_ms=0, expiration_ms=1
+        partition_producers.take_snapshot(), now_ms=0, expiration_ms=1
     )
     assert loaded_producers.ongoing() == ((1, 2), (2, 1))
 
@@ -704,7 +702,7 @@ def test_a_load_leaves_out_who_has_expired() -> None:
 
 def _load_state(partition_producers: PartitionProducers, now_ms: int) -> PartitionProducers:
     return PartitionProducers.of_snapshot(
-        partition_producers.to_snapshot(), now_ms=now_ms, expiration_ms=10
+        partition_producers.take_snapshot(), now_ms=now_ms, expiration_ms=10
     )
 
 

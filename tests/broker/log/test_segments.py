@@ -258,7 +258,7 @@ def begin_loading(
         start_offset=0,
         log_start_offset=start,
         leader_epochs=log.snapshot().leader_epochs,
-        snapshots=log.producers.snapshots_with(log.log_end_offset)
+        snapshots=log.producers.snapshots_with(log.log_end_offset).all_snapshots()
         if snapshots is None
         else snapshots,
     )

@@ -78,7 +78,7 @@ class LeadersAtCut:
         partition = self._image.partition(TopicPartition(topic, 0))
         assert partition is not None
         replica = self._replicas[partition.leader, TopicPartition(topic, 0)]
-        _, producers = replica.producer_snapshots[-1]
+        *_, (_, producers) = replica.producer_snapshots.all_snapshots()
         assert any(entry.txn_first_offset != NO_OFFSET for entry in producers) == is_open
         return is_open
 

@@ -13,7 +13,7 @@ from tests.support.log_dirs import sound_batches
 from tests.support.logs import LogDriver
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.config import LogConfig
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import checkpoints, txn_index

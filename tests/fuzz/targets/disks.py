@@ -23,7 +23,7 @@ from txnsim.group.log_format import decode_record as decode_group_record
 from txnsim.group.log_format import encode_record as encode_group_record
 from txnsim.group.records import GroupRecord
 from txnsim.log.config import LogConfig
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import checkpoints, metadata_files, names, producer_snapshot, txn_index

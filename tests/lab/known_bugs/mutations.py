@@ -387,7 +387,7 @@ def _open_ones_expire(result: Any, state: Any, *, now_ms: int, expiration_ms: in
         entry for entry in state.entries() if now_ms - entry.last_timestamp >= expiration_ms
     ]
     for entry in old_entries:
-        state._ongoing.pop(state.by_id.pop(entry.producer_id).txn_first_offset, None)
+        state.remove(entry.producer_id)
     return (*result, *(entry.producer_id for entry in old_entries))
 
 

@@ -77,7 +77,7 @@ def forget_a_position(cluster: VirtualCluster) -> None:
 
 def forget_an_open_transaction(cluster: VirtualCluster) -> None:
     log = leader(cluster).replicas.led[ORDERS_0]
-    log.producers.snapshots.take_snapshot(log.log_end_offset, ())
+    log.producers.snapshots.add(log.log_end_offset, ())
 
 
 def a_producer(cluster: VirtualCluster) -> tuple[PartitionLog, ProducerEntry]:
@@ -99,7 +99,7 @@ def forget_a_producer(cluster: VirtualCluster) -> None:
 def leave_a_producer_out_of_a_snapshot(cluster: VirtualCluster) -> None:
     log, entry = a_producer(cluster)
     append_marker(log, now_ms=0, producer_id=entry.producer_id, producer_epoch=9)
-    log.producers.snapshots.take_snapshot(log.log_end_offset, ())
+    log.producers.snapshots.add(log.log_end_offset, ())
 
 
 def take_a_marker_of_an_old_coordinator(cluster: VirtualCluster) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fragment_model import Act, acts, events_of, segment_of
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 from txnsim.wire.batch import iter_batches, read_batch_header
 from txnsim_spark.forensics._open_transactions import (
     Fragment,

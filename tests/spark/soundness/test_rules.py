@@ -20,7 +20,7 @@ from tests.support.soundness import (
     patch,
     write_log_dir,
 )
-from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.producer_snapshot import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.storage import names
 from txnsim.types import TopicPartition
