@@ -14,6 +14,7 @@ from tests.attacks import (
     groups,
     half_open,
     memory,
+    open_transactions,
     patterns,
     pipelines,
     privileges,
@@ -49,6 +50,7 @@ _MODULES: Final = (
     telemetry,
     half_open,
     churn,
+    open_transactions,
 )
 
 ATTACKS: Final[dict[str, Attack]] = {

@@ -64,6 +64,10 @@ from txnsim.wire.filters import TransactionFilters
 BATCH_MAX: Final = 500
 """Topics or partitions asked about in one request of a search (TransactionsCommand.MAX_BATCH_SIZE).
 """
+PRODUCER_IDS_MAX: Final = 10_000
+"""Producer ids asked about in one ListTransactions. Kafka's tool asks about all of them in one; our
+brokers refuse a request with more than 20,000 elements.
+"""
 
 OPERATOR: Final = -1
 """Coordinator epoch of a marker that an operator sends (text of KIP-664)."""
@@ -390,14 +394,17 @@ class TransactionAdmin:
 
     async def _transactional_ids(self, producer_ids: set[int]) -> dict[int, str]:
         """Producer id -> transactional id; the last answer wins, as in Kafka's tool."""
-        listing_by_broker = await self.list_transactions(producer_ids=sorted(producer_ids))
         failure = f"Failed to list transactions for {len(producer_ids)} producers"
-        return {
-            listing.producer_id: listing.transactional_id
-            for _, listings in _all_or_raise(listing_by_broker.items(), failure)
-            for listing in listings
-            if listing.producer_id in producer_ids
-        }
+        transactional_id_by_producer: dict[int, str] = {}
+        for id_slice in batches(sorted(producer_ids), PRODUCER_IDS_MAX):
+            listing_by_broker = await self.list_transactions(producer_ids=id_slice)
+            transactional_id_by_producer |= {
+                listing.producer_id: listing.transactional_id
+                for _, listings in _all_or_raise(listing_by_broker.items(), failure)
+                for listing in listings
+                if listing.producer_id in producer_ids
+            }
+        return transactional_id_by_producer
 
     # Repair
 
@@ -597,10 +604,10 @@ def _parse_markers(
     return response
 
 
-def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Slices of at most ``BATCH_MAX`` items, the limit of one request."""
-    for batch_start in range(0, len(items), BATCH_MAX):
-        yield items[batch_start : batch_start + BATCH_MAX]
+def batches(items: Sequence[T], batch_max: int = BATCH_MAX) -> Iterator[Sequence[T]]:
+    """Slices of at most ``batch_max`` items, the limit of one request."""
+    for batch_start in range(0, len(items), batch_max):
+        yield items[batch_start : batch_start + batch_max]
 
 
 def _all_or_raise(

@@ -29,13 +29,18 @@ class RepairPartition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Marker to write if the decision is unknown; null writes nothing."""
 
 
+REPAIRS_MAX: Final = 100
+"""Transactions that one request ends. Before each it asks for all of the partition again."""
+
+
 class RepairRoutes(ClusterNoun):
     """Routes that end hanging transactions of one cluster."""
 
     @Operation("post", f"{PREFIX}/repairs", refusals=("404", "422", "503"))
     async def repair(self, _request: Request, body: Body[RepairPartition]) -> list[Repair]:
         """End hanging transactions on a partition with the decided marker, as `txnsim txns repair
-        --yes` does. If the decision is unknown, `guess` says which marker to write.
+        --yes` does. If the decision is unknown, `guess` says which marker to write. It ends at most
+        100, those that were written longest ago.
         """
         repair_body = await body.read()
         partition = self.partition(repair_body.topic, repair_body.partition)
@@ -50,7 +55,7 @@ class RepairRoutes(ClusterNoun):
                 )
                 repairs = [
                     await repair(admin, finding, now_ms=now_ms, guess=guessed_decision)
-                    for finding in survey_result.hanging
+                    for finding in survey_result.hanging[:REPAIRS_MAX]
                 ]
         except ClientError as error:
             raise RefusedError(503, f"the cure was not answered: {error}") from error

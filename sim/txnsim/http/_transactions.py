@@ -7,7 +7,7 @@ delays the answer. ``txnsim txns`` shows what an operator can see from outside.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from heapq import merge
 from typing import Final
 
@@ -24,6 +24,7 @@ from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.server.cluster import SimCluster
 from txnsim.server.views.cluster_facts import ClusterFactsReader
 from txnsim.server.views.waiting_transactions import WAIT_MS, coordinated_transaction, until_state
+from txnsim.shell_text import ShellText
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.txn.state import (
     NO_TIMESTAMP,
@@ -33,7 +34,8 @@ from txnsim.txn.state import (
     TxnMetadata,
 )
 from txnsim.types import BrokerId, TopicPartition
-from txnsim.verdict.judge import OpenTxnVerdict, PartitionVerdict, judging_steps
+from txnsim.verdict.facts import ClusterFacts
+from txnsim.verdict.judge import OpenTxnVerdict, judge_open_txns
 
 PARTITION_MAX: Final = 2**31 - 1
 WAIT_MS_MAX: Final = 300_000
@@ -223,19 +225,7 @@ class TransactionRoutes(ClusterNoun):
         program = program_at(self._cluster.bootstrap)
         pace = self._pace()
         facts = await self._facts_reader.read(pace)
-        cluster_verdict = await pace.run(judging_steps(facts, program=program))
-        return self._listing(
-            (
-                open_view
-                for partition in sorted(
-                    cluster_verdict.partitions, key=lambda judged: judged.partition
-                )
-                for open_txn in partition.open_txns
-                if (open_view := _open_view(partition, open_txn)).verdict
-                == (verdict or open_view.verdict)
-            ),
-            pace,
-        )
+        return self._listing(_open_views(facts, program, verdict, pace), pace)
 
     # What there is
 
@@ -312,11 +302,27 @@ def _verdict_word(open_txn: OpenTxnVerdict) -> OpenTxnStatus:
     return open_txn.status
 
 
-def _open_view(partition: PartitionVerdict, open_txn: OpenTxnVerdict) -> OpenView:
-    topic, _, index_text = partition.partition.rpartition("-")
+async def _open_views(
+    facts: ClusterFacts, program: ShellText, verdict: str | None, pace: Pace
+) -> AsyncGenerator[list[OpenView]]:
+    """The open transactions with a verdict (all if None), in lists between which others have had
+    their turns.
+    """
+    open_views: list[OpenView] = []
+    for partition, open_txn in judge_open_txns(facts, program=program):
+        if verdict in (None, _verdict_word(open_txn)):
+            open_views.append(_open_view(partition.partition, open_txn))
+        if pace.has_done(1):
+            await pace.yield_turn()
+            yield open_views
+            open_views = []
+    yield open_views
+
+
+def _open_view(partition: TopicPartition, open_txn: OpenTxnVerdict) -> OpenView:
     return OpenView(
-        topic=topic,
-        partition=int(index_text),
+        topic=partition.topic,
+        partition=partition.partition,
         producer_id=open_txn.producer_id,
         producer_epoch=open_txn.producer_epoch,
         start_offset=open_txn.first_offset,

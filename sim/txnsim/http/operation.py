@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from types import GenericAlias, MethodType, UnionType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints, overload
 
@@ -204,7 +204,9 @@ class ClusterNoun(Noun):
         environment = self._cluster.environment
         return Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
 
-    def _listing(self, elements: Iterable[T], pace: Pace | None = None) -> Listing[T]:
+    def _listing(
+        self, elements: Iterable[T] | AsyncGenerator[Iterable[T]], pace: Pace | None = None
+    ) -> Listing[T]:
         """A list of any length, which is built in slices."""
         bytes_max = self._cluster.options.settings.answer_max_bytes
         return Listing(elements, pace or self._pace(), bytes_max=bytes_max)

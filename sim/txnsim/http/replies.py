@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeGuard, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -29,6 +29,8 @@ PIECE_BYTES: Final = 262_144
 """Bytes of a long answer per piece."""
 ELEMENT_BYTES: Final = 128
 """An element of this size takes some microseconds to build and encode."""
+NESTED_MAX: Final = 100
+"""Elements of a list within an element that are encoded in one step."""
 CURSOR_MAX: Final = 2**63 - 1
 """No event has a greater position."""
 
@@ -119,19 +121,8 @@ class LargeObject(Generic[S]):
         """Args: value: The object; the caller must keep no reference to it. pace: The pace of the
         request. bytes_max: Limit on the answer (``answer_max_bytes``).
         """
-        self._parts: list[object] = []
+        self._parts: list[object] = list(_parts_of(value))
         """The text in reverse: bytes as they are, and values to encode."""
-        for field in msgspec.structs.fields(value):
-            field_value = getattr(value, field.name)
-            self._parts += [b"," if self._parts else b"{", field.encode_name, b":"]
-            if isinstance(field_value, tuple):
-                self._parts.append(b"[")
-                for index, element in enumerate(field_value):
-                    self._parts += [b",", element] if index else [element]
-                self._parts.append(b"]")
-            else:
-                self._parts.append(field_value)
-        self._parts.append(b"}")
         self._parts.reverse()
         self._pace = pace
         self._bytes_max = bytes_max
@@ -170,6 +161,39 @@ class LargeObject(Generic[S]):
                 yield bytes(piece)
                 piece.clear()
                 await asyncio.sleep(0)
+
+
+def _parts_of(value: msgspec.Struct, *, is_nested: bool = False) -> Iterator[object]:
+    """The object's text in order. An element that has a long list itself is taken apart, too;
+    elements of such a list are not.
+    """
+    separator = b"{"
+    for field in msgspec.structs.fields(value):
+        yield from (separator, field.encode_name, b":")
+        separator = b","
+        field_value = getattr(value, field.name)
+        if not isinstance(field_value, tuple):
+            yield field_value
+            continue
+        yield b"["
+        for index, element in enumerate(field_value):
+            if index:
+                yield b","
+            if not is_nested and _has_long_list(element):
+                yield from _parts_of(element, is_nested=True)
+            else:
+                yield element
+        yield b"]"
+    yield b"}"
+
+
+def _has_long_list(element: object) -> TypeGuard[msgspec.Struct]:
+    if not isinstance(element, msgspec.Struct) or element.__struct_config__.omit_defaults:
+        return False
+    return any(
+        type(field_value) is tuple and len(field_value) > NESTED_MAX
+        for field_value in msgspec.structs.astuple(element)
+    )
 
 
 def _encode_part(part: object) -> bytes:

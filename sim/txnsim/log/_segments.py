@@ -137,6 +137,14 @@ class Segments:
         for batch_list in batch_lists:
             yield from batch_list
 
+    def batch_at(self, offset: int) -> bytes | None:
+        """The first batch of ``batches(offset)``; None if there is none. No list is copied."""
+        segment_and_index = self.segment_holding(offset)
+        if segment_and_index is None:
+            return None
+        segment, batch_index = segment_and_index
+        return segment.batch(batch_index)
+
     def segment_holding(self, offset: int) -> tuple[Segment, int] | None:
         """Segment and index of the first batch that ends at or after ``offset``; None if there is
         none.

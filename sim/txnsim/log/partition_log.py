@@ -252,10 +252,11 @@ class PartitionLog:
         """Largest timestamp of the batch that contains an offset; None if it is deleted."""
         if not self.log_start_offset <= offset < self.local.end_offset:
             return None
-        header = next(map(read_batch_header, self.batches(offset)), None)
-        if header is None or header.base_offset > offset:
+        batch = self.local.segments.batch_at(offset)
+        if batch is None:
             return None
-        return header.max_timestamp_ms
+        header = read_batch_header(batch)
+        return header.max_timestamp_ms if header.base_offset <= offset else None
 
     def snapshot(self) -> LogState:
         """The complete state besides the bytes, as a value."""
@@ -618,7 +619,7 @@ class PartitionLog:
             return None
         timestamp_ms, offset = timestamp_and_offset
         # The epochs of deleted records are forgotten, but for what their batches say.
-        batch = next(self.batches(offset), None) if offset < self.log_start_offset else None
+        batch = self.local.segments.batch_at(offset) if offset < self.log_start_offset else None
         return TimestampOffset(
             timestamp_ms=timestamp_ms,
             offset=offset,

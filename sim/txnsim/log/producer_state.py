@@ -11,7 +11,7 @@ refuses one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -399,6 +399,15 @@ class PartitionProducers:
     def ongoing(self) -> tuple[tuple[int, int], ...]:
         """(first offset, producer id) of the open transactions, by first offset."""
         return tuple(self._ongoing.items())
+
+    def ongoing_ids(self) -> Collection[int]:
+        """Producer ids of the open transactions, by first offset; a view."""
+        return self._ongoing.values()
+
+    def open_images(self) -> tuple[ProducerEntry, ...]:
+        """Copies of the entries with an open transaction, by first offset."""
+        open_entries = map(self.by_id.get, self._ongoing.values())
+        return tuple([entry.copy_for_listing() for entry in open_entries if entry is not None])
 
     def unreplicated_txns(self) -> tuple[tuple[int, int], ...]:
         """(first offset, marker's offset) of ended but unreplicated transactions, by first

@@ -7,7 +7,7 @@ of it, and guards of pending verifications.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import Final
 
 from txnsim.log._segments import Segments
@@ -167,8 +167,12 @@ class ProducerStateManager:
     def open_producers(self) -> tuple[ProducerEntry, ...]:
         """Copies of producers with an open transaction, by first offset."""
         self.finish_reload()
-        open_entries = (self.state.find(producer_id) for _, producer_id in self.state.ongoing())
-        return tuple([entry.copy_for_listing() for entry in open_entries if entry is not None])
+        return self.state.open_images()
+
+    def open_producer_ids(self) -> Collection[int]:
+        """Producer ids with an open transaction, by first offset; to be read at once."""
+        self.finish_reload()
+        return self.state.ongoing_ids()
 
     def open_transaction_of(self, producer_id: int) -> int:
         """First offset of the producer's open transaction, -1 without one."""

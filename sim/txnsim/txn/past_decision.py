@@ -58,7 +58,7 @@ GUESSES: Final = {"abort": PastDecision.ABORTED, "commit": PastDecision.COMMITTE
 """Value of ``--guess`` -> decision to assume if it is unknown."""
 
 
-class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
+class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a coordinator has decided of a past transaction, and how that is known."""
 
     decision: PastDecision
@@ -156,7 +156,7 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
                 coordinator knows the id any more.
         """
         if newest_txn is None:
-            return _unknown_decision("no coordinator knows the producer any more")
+            return _UNKNOWN_PRODUCER
         if newest_txn.producer_id != producer_id:
             return _unknown_decision(
                 f"its transactional id goes on as producer {newest_txn.producer_id}"
@@ -214,3 +214,7 @@ def _outcome(state: str) -> PastDecision | None:
 
 def _unknown_decision(reason: str) -> DecisionEvidence:
     return DecisionEvidence(decision=PastDecision.UNKNOWN, because=reason)
+
+
+_UNKNOWN_PRODUCER: Final = _unknown_decision("no coordinator knows the producer any more")
+"""One for all: there may be 100,000 such transactions."""

@@ -109,6 +109,11 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     share_groups: tuple[ShareGroupFacts, ...] | None = None
     """None if unknown."""
 
+    @property
+    def is_led(self) -> bool:
+        """Whether it has a leader that is up."""
+        return self.leader_id >= 0 and self.is_leader_up
+
 
 class WrongData(msgspec.Struct, frozen=True, kw_only=True):
     """Records of a transaction whose end on a partition is not how the transaction ended."""

@@ -6,9 +6,9 @@ in KIP-664. Here stands what it means for readers, who waits, and what will end 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -35,6 +35,8 @@ from txnsim.verdict.reader_standing import (
     blocking_txn_of,
     cause_of_standing,
 )
+
+T = TypeVar("T")
 
 
 class VerdictState(StrEnum):
@@ -206,20 +208,17 @@ def judge_cluster(facts: ClusterFacts, *, program: ShellText = PROGRAM) -> Verdi
         facts: What is known of it.
         program: How ``txnsim txns`` is called for it, for commands in sentences.
     """
-    steps = judging_steps(facts, program=program)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            verdict: Verdict = end.value
-            return verdict
+    return _run_to_end(judging_steps(facts, program=program))
 
 
 def judging_steps(
     facts: ClusterFacts, *, program: ShellText = PROGRAM
 ) -> Generator[int, None, Verdict]:
-    """Judge a cluster step by step, a partition at a time, for a loop that has other work
+    """Judge a cluster step by step, for a loop that has other work
     (``runtime.loop_turns.Pace.run``).
+
+    Yields:
+        How many elements were judged: after each open transaction and each partition.
     """
     if facts.ignorance is not None:
         return Verdict(
@@ -230,10 +229,10 @@ def judging_steps(
     cluster_view = _ClusterView(facts, program)
     partitions = []
     for partition in facts.partitions:
-        partitions.append(cluster_view.judge_partition(partition))
+        partitions.append((yield from cluster_view.judge_partition_in_steps(partition)))
         yield _PARTITION_ELEMENTS
     partitions.sort(key=lambda verdict: (-verdict.state.gravity, verdict.partition))
-    unfinished_txns = tuple(cluster_view.unfinished())
+    unfinished_txns = yield from cluster_view.unfinished_in_steps()
     judged_items: list[PartitionVerdict | UnfinishedTxn] = [*partitions, *unfinished_txns]
     gravest_item = max(
         judged_items, key=lambda judged_item: judged_item.state.gravity, default=None
@@ -253,7 +252,16 @@ def judging_steps(
 def judge_partition(
     partition: PartitionFacts, facts: ClusterFacts, *, program: ShellText = PROGRAM
 ) -> PartitionVerdict:
-    return _ClusterView(facts, program).judge_partition(partition)
+    return _run_to_end(_ClusterView(facts, program).judge_partition_in_steps(partition))
+
+
+def _run_to_end(steps: Generator[int, None, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def untold_verdict(partition: PartitionFacts, sentences: Sequence[str]) -> PartitionVerdict:
@@ -284,6 +292,24 @@ def untold_verdict(partition: PartitionFacts, sentences: Sequence[str]) -> Parti
         records_behind=high_watermark - stands_at,
         sentences=(words.withheld_sentence(stands_at, high_watermark), *sentences),
     )
+
+
+def judge_open_txns(
+    facts: ClusterFacts, *, program: ShellText = PROGRAM
+) -> Iterator[tuple[PartitionFacts, OpenTxnVerdict]]:
+    """The verdicts on all open transactions of partitions with a leader, made one at a time: by the
+    partition's name, and by their first offset.
+    """
+    cluster_view = _ClusterView(facts, program)
+    for partition in sorted(facts.partitions, key=lambda facts: str(facts.partition)):
+        if not partition.is_led:
+            continue
+        blocking_txn = blocking_txn_of(partition)
+        for open_txn in sorted(partition.open_txns, key=lambda txn: txn.first_offset):
+            yield (
+                partition,
+                cluster_view.judge_open(open_txn, partition, is_holder=open_txn is blocking_txn),
+            )
 
 
 def judge_open_txn(
@@ -329,36 +355,36 @@ class _ClusterView:
             (owed_marker.transactional_id, owed_marker.partition): owed_marker
             for owed_marker in facts.owed_markers
         }
+        self._repair_endings: dict[tuple[TopicPartition, str | None], Ending] = {}
         self._wrong_data: dict[TopicPartition, list[WrongData]] = {}
         for contradiction in facts.wrong_data:
             self._wrong_data.setdefault(contradiction.partition, []).append(contradiction)
 
-    def judge_partition(self, partition: PartitionFacts) -> PartitionVerdict:
+    def judge_partition_in_steps(
+        self, partition: PartitionFacts
+    ) -> Generator[int, None, PartitionVerdict]:
         wrong_data = tuple(
             contradiction
             for contradiction in self._wrong_data.get(partition.partition, ())
             if contradiction.offset >= partition.log_start
         )
-        if partition.leader_id < 0 or not partition.is_leader_up:
+        if not partition.is_led:
             return _leaderless(partition, wrong_data)
         blocking_txn = blocking_txn_of(partition)
-        open_txns = tuple(
-            self._judge_open(open_txn, partition, is_holder=open_txn is blocking_txn)
-            for open_txn in sorted(partition.open_txns, key=lambda txn: txn.first_offset)
-        )
-        blocking_verdict = next(
-            (
-                verdict
-                for verdict in open_txns
-                if blocking_txn is not None and verdict.first_offset == blocking_txn.first_offset
-            ),
-            None,
-        )
+        open_txns: list[OpenTxnVerdict] = []
+        blocking_verdict = gravest_verdict = None
+        for open_txn in sorted(partition.open_txns, key=lambda txn: txn.first_offset):
+            verdict = self.judge_open(open_txn, partition, is_holder=open_txn is blocking_txn)
+            open_txns.append(verdict)
+            if open_txn is blocking_txn:
+                blocking_verdict = verdict
+            if gravest_verdict is None or verdict.state.gravity > gravest_verdict.state.gravity:
+                gravest_verdict = verdict
+            yield 1
         cause = cause_of_standing(
             partition, None if blocking_verdict is None else blocking_verdict.status
         )
         is_held = blocking_verdict is not None
-        gravest_verdict = max(open_txns, key=lambda verdict: verdict.state.gravity, default=None)
         state, headline, ending = _partition_state(partition, cause, gravest_verdict, wrong_data)
         reader_standing = self._standing(
             partition, cause, blocking_txn, blocking_verdict, len(open_txns)
@@ -375,7 +401,7 @@ class _ClusterView:
             high_watermark=partition.high_watermark,
             records_behind=max(0, partition.high_watermark - partition.last_stable_offset),
             holder=blocking_verdict,
-            open_txns=open_txns,
+            open_txns=tuple(open_txns),
             readers=partition.readers if is_held or partition.readers is None else (),
             share_groups=(
                 partition.share_groups if is_held or partition.share_groups is None else ()
@@ -424,7 +450,7 @@ class _ClusterView:
             share_groups=None if groups is None else [group.group_id for group in groups],
         )
 
-    def _judge_open(
+    def judge_open(
         self, open_txn: OpenTxnFacts, partition: PartitionFacts, *, is_holder: bool
     ) -> OpenTxnVerdict:
         transaction = self._transactions.get(open_txn.producer_id)
@@ -450,9 +476,7 @@ class _ClusterView:
                     log_start=partition.log_start,
                     stands_at=partition.last_stable_offset if is_holder else None,
                 )
-                ending = _repair_ending(
-                    status, partition.partition, self._program, open_txn.decided
-                )
+                ending = self._repair_ending(partition.partition, open_txn.decided)
             case OpenTxnStatus.DECIDED:
                 state = VerdictState.WAITS
                 owed_marker = self._owed_markers.get((transactional_id or "", partition.partition))
@@ -494,6 +518,26 @@ class _ClusterView:
             decided=open_txn.decided if status is OpenTxnStatus.HANGING else None,
             is_two_phase=is_two_phase,
         )
+
+    def _repair_ending(
+        self, partition: TopicPartition, decision_evidence: DecisionEvidence | None
+    ) -> Ending:
+        """What ends a hanging transaction. A partition may have 100,000, and its command is the
+        same for all.
+        """
+        marker = None if decision_evidence is None else decision_evidence.decision.marker or None
+        ending = self._repair_endings.get((partition, marker))
+        if ending is None:
+            command = OpenTxnStatus.HANGING.repair_command(partition, program=self._program)
+            assert command is not None, "a hanging transaction has a command"
+            ending = self._repair_endings[partition, marker] = Ending(
+                by=EndsBy.OPERATOR,
+                sentence=words.REPAIR_ENDS,
+                command=command,
+                marker=marker,
+                action=words.repair_action(marker),
+            )
+        return ending
 
     def _standing(
         self,
@@ -539,31 +583,36 @@ class _ClusterView:
             program=self._program,
         )
 
-    def unfinished(self) -> Iterable[UnfinishedTxn]:
+    def unfinished_in_steps(self) -> Generator[int, None, tuple[UnfinishedTxn, ...]]:
         """Transactions that a coordinator has open or decided, and no partition has open."""
+        unfinished_txns: list[UnfinishedTxn] = []
         open_producers = {
             open_txn.producer_id
             for partition in self._facts.partitions
-            if partition.leader_id >= 0 and partition.is_leader_up
+            if partition.is_led
             for open_txn in partition.open_txns
         }
         for transaction in self._facts.transactions:
+            yield 1
             is_decided = transaction.state in DECIDED_STATES
             if not is_decided and transaction.state != "Ongoing":
                 continue
             if transaction.producer_id in open_producers:
                 continue
-            yield UnfinishedTxn(
-                transactional_id=transaction.transactional_id,
-                state=VerdictState.WAITS if is_decided else VerdictState.OPEN,
-                headline=words.unfinished_headline(
-                    transaction.transactional_id,
-                    transaction.state,
-                    is_decided=is_decided,
-                    partitions=[str(name) for name in sorted(transaction.partitions)],
-                ),
-                coordinator_state=transaction.state,
+            unfinished_txns.append(
+                UnfinishedTxn(
+                    transactional_id=transaction.transactional_id,
+                    state=VerdictState.WAITS if is_decided else VerdictState.OPEN,
+                    headline=words.unfinished_headline(
+                        transaction.transactional_id,
+                        transaction.state,
+                        is_decided=is_decided,
+                        partitions=[str(name) for name in sorted(transaction.partitions)],
+                    ),
+                    coordinator_state=transaction.state,
+                )
             )
+        return tuple(unfinished_txns)
 
 
 def _partition_state(
@@ -613,24 +662,6 @@ def _leaderless(partition: PartitionFacts, wrong_data: tuple[WrongData, ...]) ->
         wrong_data=wrong_data,
         ends=Ending(by=EndsBy.LEADER, sentence=words.leader_ends(partition)),
         sentences=(words.offline_sentence(partition),),
-    )
-
-
-def _repair_ending(
-    status: OpenTxnStatus,
-    partition: TopicPartition,
-    program: ShellText,
-    decision_evidence: DecisionEvidence | None,
-) -> Ending:
-    command = status.repair_command(partition, program=program)
-    assert command is not None, "a hanging transaction has a command"
-    marker = None if decision_evidence is None else decision_evidence.decision.marker or None
-    return Ending(
-        by=EndsBy.OPERATOR,
-        sentence=words.REPAIR_ENDS,
-        command=command,
-        marker=marker,
-        action=words.repair_action(marker),
     )
 
 

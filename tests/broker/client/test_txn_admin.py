@@ -25,7 +25,7 @@ from tests.broker.client.fake_broker import (
     producers_of,
 )
 from txnsim.client import group_requests, requests
-from txnsim.client._txn_admin import BATCH_MAX, TransactionAdmin
+from txnsim.client._txn_admin import BATCH_MAX, PRODUCER_IDS_MAX, TransactionAdmin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError, ConnectionLostError, NotSupportedError
@@ -70,6 +70,21 @@ async def test_a_search_asks_for_500_partitions_at_a_time(
     sizes = [len(request.message.topics) for request in broker.of(ClientApi.DESCRIBE_PRODUCERS)]
     assert sizes == [BATCH_MAX, 1]
     assert broker.of(ClientApi.LIST_TRANSACTIONS) == []  # without candidates nobody is looked up
+
+
+async def test_very_many_producers_are_asked_about_in_parts(
+    broker: FakeBroker, admin: TransactionAdmin
+) -> None:
+    """A request about 100,000 had more elements than our brokers take."""
+    broker.handlers[ClientApi.LIST_TRANSACTIONS] = transaction_listing()
+    broker.handlers[ClientApi.DESCRIBE_TRANSACTIONS] = transaction_description()
+    producer_ids = set(range(2 * PRODUCER_IDS_MAX + 1))
+    transactional_ids, descriptions = await admin.known_to_coordinators(producer_ids)
+    listings = broker.of(ClientApi.LIST_TRANSACTIONS)
+    asked_ids = [request.message.producer_id_filters for request in listings]
+    assert [len(ids) for ids in asked_ids] == [PRODUCER_IDS_MAX, PRODUCER_IDS_MAX, 1]
+    assert {producer_id for ids in asked_ids for producer_id in ids} == producer_ids
+    assert (transactional_ids, [*descriptions]) == ({7: "pay", 8: "x"}, ["pay", "x"])
 
 
 async def test_a_search_on_a_broker_without_replicas_sends_no_request(

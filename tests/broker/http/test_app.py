@@ -37,6 +37,7 @@ from txnsim.http.replies import (
     OptionalBody,
     RefusedError,
     WithStatus,
+    _encode_part,
     as_json,
     no_body_of,
     number_of,
@@ -188,6 +189,23 @@ async def test_an_object_of_any_length_is_the_json_of_it(count: int) -> None:
     album = Album(album_title='"a"', pages=tuple({"a": number} for number in range(count)))
     answer = LargeObject(album, pace(), bytes_max=10_000_000)
     assert await body_of(answer) == msgspec.json.encode(album)
+
+
+class Shelf(msgspec.Struct):
+    """An object with a list of objects that have lists."""
+
+    albums: tuple[Album, ...]
+
+
+async def test_a_long_list_within_an_element_is_encoded_in_slices() -> None:
+    """100,000 open transactions of one partition were encoded in one step."""
+    pages = tuple({"a": number} for number in range(1_000))
+    shelf = Shelf(albums=(Album(album_title="a", pages=pages), Album(album_title="b", pages=())))
+    answer_pace = pace()
+    answer = LargeObject(shelf, answer_pace, bytes_max=10_000_000)
+    assert max(len(_encode_part(part)) for part in answer._parts) < 100
+    assert await body_of(answer) == msgspec.json.encode(shelf)
+    assert answer_pace.has_rested
 
 
 async def test_an_object_that_is_too_large_is_refused() -> None:

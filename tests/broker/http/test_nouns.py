@@ -24,6 +24,7 @@ from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.http._app import ControlApi
+from txnsim.http._repairs import REPAIRS_MAX
 from txnsim.http.messages import Advance, fault
 from txnsim.injection.armed_rule import ArmedRule
 from txnsim.runtime import tasks as unpacker
@@ -503,6 +504,39 @@ async def test_where_the_decision_is_unknown_a_repair_wants_to_be_told(
             ("repaired", "COMMIT")
         ]
         assert await values(app_cluster, "orders") == [b"of nobody"]
+
+
+@within(run_story, level=0, transaction_partition_verification_enable=False)
+async def test_a_request_ends_so_many_transactions_at_most(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    """Each is judged again by all that is open on the partition: 100,000 took hours."""
+    partition = TopicPartition("orders", 0)
+    async with cluster.client() as app_cluster:
+        leader = await app_cluster.leader(partition)
+        for producer_id in range(1_000, 1_000 + REPAIRS_MAX + 2):
+            batch = build_batch(
+                [Record(value=b"of nobody")],
+                timestamp_ms=0,
+                producer_id=producer_id,
+                producer_epoch=0,
+                base_sequence=0,
+                is_transactional=True,
+            )
+            await app_cluster.ask(
+                leader.leader_id,
+                produce(
+                    {partition: batch},
+                    id_by_topic={},
+                    transactional_id="nobody",
+                    accepted_versions=VersionRange(11, 11),
+                ),
+            )
+        repair_body = {"topic": "orders", "partition": 0, "guess": "abort"}
+        repair_counts = [
+            len((await client.post("/api/v1/repairs", json=repair_body)).json()) for _ in range(3)
+        ]
+        assert repair_counts == [REPAIRS_MAX, 2, 0]
 
 
 # What goes over the control port: rules as they are, and what came of them.

@@ -249,6 +249,13 @@ def driver() -> LogDriver:
     return log_driver
 
 
+def test_the_batch_at_an_offset_is_the_first_one_from_there_on() -> None:
+    segments = driven_log().log.local.segments
+    assert len(list(segments)) > 1
+    for offset in range(40):
+        assert segments.batch_at(offset) == next(segments.batches(offset), None)
+
+
 def begin_loading(
     log: PartitionLog, *, snapshots: Iterable[OffsetSnapshot] | None = None, start: int = 0
 ) -> LogLoader:

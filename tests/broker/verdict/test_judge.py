@@ -24,7 +24,9 @@ from txnsim.verdict.judge import (
     Verdict,
     VerdictState,
     judge_cluster,
+    judge_open_txns,
     judge_partition,
+    judging_steps,
     untold_verdict,
 )
 from txnsim.verdict.reader_standing import Cause
@@ -90,6 +92,22 @@ def verdict_on(facts: ClusterFacts) -> tuple[Verdict, PartitionVerdict]:
     assert partition == judge_partition(facts.partitions[-1], facts)
     assert verdict.partitions[0] == partition or partition.state is VerdictState.HEALTHY
     return verdict, partition
+
+
+def test_each_open_transaction_is_a_step() -> None:
+    """100,000 of one partition were one step of the loop."""
+    open_txns = tuple(
+        msgspec.structs.replace(OPENED, producer_id=number, first_offset=number)
+        for number in range(1, 51)
+    )
+    facts = cluster(msgspec.structs.replace(LOG, open_txns=open_txns), transactions=(ONGOING,) * 20)
+    steps = judging_steps(facts)
+    finished_counts = list(steps)
+    assert len(finished_counts) >= 50 + 20
+    assert max(finished_counts) < 10
+    partition = judge_cluster(facts).of(HERE)
+    assert partition is not None
+    assert partition.open_txns == tuple(verdict for _, verdict in judge_open_txns(facts))
 
 
 def test_nothing_open_is_healthy() -> None:

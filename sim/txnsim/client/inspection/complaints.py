@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from txnsim.client.admin import Admin
 from txnsim.client.inspection.exactly_once import Value, compare
@@ -17,6 +17,9 @@ from txnsim.client.inspection.topic_reading import Fate, TopicReader, read_topic
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim.txn.past_decision import DecisionEvidence
 
+LISTED_MAX: Final = 200
+"""Hanging transactions that a complaint describes; of the others it says how many there are."""
+
 
 def about_hanging(hanging_txns: Sequence[JudgedTransaction], *, bootstrap: str) -> str | None:
     if not hanging_txns:
@@ -24,7 +27,7 @@ def about_hanging(hanging_txns: Sequence[JudgedTransaction], *, bootstrap: str) 
     text_lines = [
         f"{len(hanging_txns)} transaction{'s hang' if len(hanging_txns) > 1 else ' hangs'}:"
     ]
-    for finding in hanging_txns:
+    for finding in hanging_txns[:LISTED_MAX]:
         producer = finding.transaction.producer
         command = finding.command(program_at(bootstrap))
         assert command is not None, "what hangs has one"
@@ -34,6 +37,8 @@ def about_hanging(hanging_txns: Sequence[JudgedTransaction], *, bootstrap: str) 
             *([f"    {finding.decided}"] if finding.decided is not None else []),
             f"    {DecisionEvidence.with_guess(command, finding.decided)}",
         ]
+    if len(hanging_txns) > LISTED_MAX:
+        text_lines.append(f"  and {len(hanging_txns) - LISTED_MAX} more")
     return "\n".join(text_lines)
 
 

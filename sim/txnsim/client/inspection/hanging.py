@@ -23,7 +23,7 @@ MAX_TRANSACTION_TIMEOUT_MS: Final = 15 * 60_000
 _MINUTE_MS: Final = 60_000
 
 
-class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
+class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A producer with an open transaction on a partition."""
 
     partition: TopicPartition
@@ -31,12 +31,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_that_of(self, producer_row: ProducerState) -> bool:
         """Whether a later answer still shows this very transaction."""
-        producer = self.producer
-        return (producer.producer_id, producer.producer_epoch, producer.txn_start_offset) == (
-            producer_row.producer_id,
-            producer_row.producer_epoch,
-            producer_row.txn_start_offset,
-        )
+        return self.producer.txn_identity == producer_row.txn_identity
 
     def is_older(self, than_ms: int, now_ms: int) -> bool:
         """Whether its last write is older than ``than_ms``. Records have the producers' timestamps,

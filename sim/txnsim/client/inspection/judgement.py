@@ -18,7 +18,7 @@ from txnsim.txn.past_decision import DecisionEvidence, NewestTxn
 from txnsim.types import TopicPartition
 
 
-class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An open transaction, with its coordinator's view of it."""
 
     transaction: OpenTransaction

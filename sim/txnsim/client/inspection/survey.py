@@ -8,6 +8,7 @@ the survey reports only those that are still open there.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -24,8 +25,8 @@ from txnsim.client.inspection.hanging import (
     OpenTransaction,
     producer_ids,
 )
-from txnsim.client.inspection.judgement import JudgedTransaction, judge
-from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
+from txnsim.client.inspection.judgement import JudgedTransaction, judging
+from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription, TxnIdentity
 from txnsim.client.offsets import EARLIEST_TIMESTAMP, offset_of
 from txnsim.errors import CorruptLogRecordError, ErrorCode
 from txnsim.releases.rules import LATEST_RULES
@@ -45,6 +46,9 @@ from txnsim.verdict.facts import TransactionFacts
 
 ANY_AGE: Final = -(1 << 64)
 """An age in ms that every transaction exceeds, also one with a timestamp of 2^63 - 1."""
+
+JUDGED_PER_TURN: Final = 200
+"""Open transactions that are judged before other tasks get their turn."""
 
 Progress = Callable[[int, int], None]
 """(number of partitions asked so far, total)."""
@@ -114,22 +118,16 @@ async def survey(
         candidates += OpenTransaction.candidates(
             producers, now_ms=now_ms, max_transaction_timeout_ms=older_than_ms
         )
+        await _give_turn()
         searched_count += len(partition_slice)
         progress(searched_count, len(searched_partitions))
     findings: tuple[JudgedTransaction, ...] = ()
     descriptions: Mapping[str, TransactionDescription | None] = {}
     if candidates:
-        transactional_id_by_producer, descriptions = await admin.known_to_coordinators(
-            producer_ids(candidates)
-        )
-        judged_transactions = judge(candidates, transactional_id_by_producer, descriptions)
-        if any(finding.verdict is OpenTxnStatus.HANGING for finding in judged_transactions):
-            await check_sight(admin.cluster)
-            transactional_id_by_producer, descriptions = await ask_while_all_serve(
-                admin, producer_ids(candidates)
-            )
-            judged_transactions = judge(candidates, transactional_id_by_producer, descriptions)
+        judged_transactions, descriptions = await _judge_completely(admin, candidates)
+        await _give_turn()
         ended_transactions = await _ended_meanwhile(admin, judged_transactions)
+        await _give_turn()
         findings = tuple(
             [
                 await _with_decision(admin, finding)
@@ -137,6 +135,7 @@ async def survey(
                 if finding.transaction not in ended_transactions
             ]
         )
+        await _give_turn()
     return Survey(
         partitions=len(searched_partitions),
         findings=tuple(sorted(findings, key=_age)),
@@ -146,6 +145,45 @@ async def survey(
             description.facts() for description in descriptions.values() if description is not None
         ),
     )
+
+
+async def _judge_completely(
+    admin: TransactionAdmin, candidates: Sequence[OpenTransaction]
+) -> tuple[Sequence[JudgedTransaction], Mapping[str, TransactionDescription | None]]:
+    """Judge by what coordinators know; once more, while all of them serve, if anything seems to
+    hang. Returns what coordinators told, too.
+    """
+    transactional_id_by_producer, descriptions = await admin.known_to_coordinators(
+        producer_ids(candidates)
+    )
+    judged_transactions = await _judged(candidates, transactional_id_by_producer, descriptions)
+    if any(finding.verdict is OpenTxnStatus.HANGING for finding in judged_transactions):
+        judged_transactions = ()  # released: they are judged anew
+        await check_sight(admin.cluster)
+        transactional_id_by_producer, descriptions = await ask_while_all_serve(
+            admin, producer_ids(candidates)
+        )
+        judged_transactions = await _judged(candidates, transactional_id_by_producer, descriptions)
+    return judged_transactions, descriptions
+
+
+async def _judged(
+    open_transactions: Sequence[OpenTransaction],
+    transactional_ids: Mapping[int, str],
+    descriptions: Mapping[str, TransactionDescription | None],
+) -> Sequence[JudgedTransaction]:
+    """``judge``, with breaks: the control port searches on the loop of its brokers."""
+    findings: list[JudgedTransaction] = []
+    for finding in judging(open_transactions, transactional_ids, descriptions):
+        findings.append(finding)
+        if len(findings) % JUDGED_PER_TURN == 0:
+            await _give_turn()
+    return findings
+
+
+async def _give_turn() -> None:
+    """Let other tasks have their turn: there may be 100,000 transactions to walk over."""
+    await asyncio.sleep(0)
 
 
 async def hanging_ones(admin: TransactionAdmin, *, now_ms: int) -> tuple[JudgedTransaction, ...]:
@@ -233,17 +271,26 @@ async def _ended_meanwhile(
     )
     ended_transactions: set[OpenTransaction] = set()
     for partition_slice in batches(partitions_asked):
-        producers, _ = await _producers(admin, partition_slice)
+        open_by_partition = await _open_identities(admin, partition_slice)
+        await _give_turn()
         ended_transactions.update(
             transaction
             for transaction in hanging_candidates
-            if transaction.partition in producers
-            and not any(
-                transaction.is_that_of(producer_state)
-                for producer_state in producers[transaction.partition]
-            )
+            if transaction.partition in open_by_partition
+            and transaction.producer.txn_identity not in open_by_partition[transaction.partition]
         )
     return frozenset(ended_transactions)
+
+
+async def _open_identities(
+    admin: TransactionAdmin, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, set[TxnIdentity]]:
+    """The open transactions of each partition that answered."""
+    producers, _ = await _producers(admin, partitions)
+    return {
+        partition: {producer_state.txn_identity for producer_state in producer_states}
+        for partition, producer_states in producers.items()
+    }
 
 
 # What a coordinator had written down of a transactional id, read from ``__transaction_state`` of a

@@ -64,7 +64,11 @@ class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class ProducerState(msgspec.Struct, frozen=True, kw_only=True):
+TxnIdentity = tuple[int, int, int | None]
+"""(producer id, producer epoch, start offset) of an open transaction."""
+
+
+class ProducerState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One producer, as a partition's leader knows it."""
 
     producer_id: int
@@ -75,6 +79,11 @@ class ProducerState(msgspec.Struct, frozen=True, kw_only=True):
     """Coordinator epoch of its last marker; None before the first."""
     txn_start_offset: int | None
     """Start offset of its open transaction; None without one."""
+
+    @property
+    def txn_identity(self) -> TxnIdentity:
+        """What tells its open transaction from others on the partition."""
+        return self.producer_id, self.producer_epoch, self.txn_start_offset
 
 
 class AbortSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,14 +2,16 @@
 
 It reads state directly, so no fault delays it. What may be much (partitions, transactional ids) is
 walked through in slices first. What the verdict rests on, open transactions and those that
-coordinators have not ended, is then read in one step: a transaction that ends between two looks
-would seem to hang.
+coordinators have not ended, is then taken in one step: a transaction that ends between two looks
+would seem to hang. The facts about each of them follow in slices again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
+
+import msgspec
 
 from txnsim.broker.broker import Broker
 from txnsim.coordinators.txn.service import OwnedPartition
@@ -51,6 +53,24 @@ _WRITE_TXN_MARKERS_KEY: Final = 27
 _Entry = tuple[OwnedPartition, TransactionalId]
 
 
+class _PartitionCut(NamedTuple):
+    """A partition at one moment."""
+
+    facts: PartitionFacts
+    """Without the open transactions."""
+    log: PartitionLog | None
+    open_producers: tuple[ProducerEntry, ...]
+
+
+class _ClusterCut(NamedTuple):
+    """What the verdict rests on, at one moment. None of it changes later, but for logs."""
+
+    facts: ClusterFacts
+    """Without partitions and transactions."""
+    partitions: list[_PartitionCut]
+    transactions: list[tuple[OwnedPartition, TxnMetadata]]
+
+
 class ClusterFactsReader:
     """Reads the facts of one cluster; remembers what it has read of the logs."""
 
@@ -78,14 +98,16 @@ class ClusterFactsReader:
                     for transactional_id, txn in tuple(owned_partition.entries.items())
                     if txn.state in _UNFINISHED_STATES or txn.producer_id in open_producers
                 ]
-                await rest_where_due(pace, 1 + len(owned_partition.entries) // 10)
-        return self._facts_now(partitions, owned_txns)
+                walked_count = len(owned_partition.entries) + len(open_producers)
+                await rest_where_due(pace, 1 + walked_count // 10)
+        cluster_cut = self._cut(partitions, owned_txns)
+        return await self._facts_of(cluster_cut, pace)
 
     # In one step
 
-    def _facts_now(
+    def _cut(
         self, partitions: Iterable[TopicPartition], owned_txns: Iterable[_Entry]
-    ) -> ClusterFacts:
+    ) -> _ClusterCut:
         cluster = self._cluster
         transactions = [
             (owned_partition, txn)
@@ -93,43 +115,40 @@ class ClusterFactsReader:
             if (txn := owned_partition.entries.get(transactional_id)) is not None
         ]
         share_groups = self._share_groups()
-        txns_by_producer: dict[int, TxnMetadata] = {txn.producer_id: txn for _, txn in transactions}
-        partition_facts = tuple(
-            facts
-            for topic_partition in partitions
-            if (facts := self._partition_facts(topic_partition, share_groups, txns_by_producer))
-            is not None
-        )
-        return ClusterFacts(
-            now_ms=cluster.environment.clock.now_ms(),
-            partitions=partition_facts,
-            transactions=tuple(
-                _transaction_facts(owned_partition, txn) for owned_partition, txn in transactions
+        return _ClusterCut(
+            facts=ClusterFacts(
+                now_ms=cluster.environment.clock.now_ms(),
+                owed_markers=tuple(self._owed_markers(transactions)),
+                unserved_coordinators=self._unserved_coordinators(),
+                wrong_data=self._book.wrong_data(cluster.metadata.image),
             ),
-            owed_markers=tuple(self._owed_markers(transactions)),
-            unserved_coordinators=self._unserved_coordinators(),
-            wrong_data=self._book.wrong_data(cluster.metadata.image),
+            partitions=[
+                partition_cut
+                for topic_partition in partitions
+                if (partition_cut := self._cut_partition(topic_partition, share_groups)) is not None
+            ],
+            transactions=transactions,
         )
 
-    def _partition_facts(
+    def _cut_partition(
         self,
         topic_partition: TopicPartition,
         share_groups: Mapping[TopicPartition, tuple[ShareGroupFacts, ...]],
-        txns_by_producer: Mapping[int, TxnMetadata],
-    ) -> PartitionFacts | None:
+    ) -> _PartitionCut | None:
         partition = self._cluster.metadata.image.partition(topic_partition)
         if partition is None:
             return None
         broker, log = self._leader_log(topic_partition, partition)
         if broker is None or log is None:
-            return PartitionFacts(
+            down_facts = PartitionFacts(
                 partition=topic_partition,
                 leader_id=partition.leader,
                 is_leader_up=False,
                 replicas=partition.replicas,
                 isr=partition.isr,
             )
-        return PartitionFacts(
+            return _PartitionCut(down_facts, log, ())
+        led_facts = PartitionFacts(
             partition=topic_partition,
             leader_id=partition.leader,
             replicas=partition.replicas,
@@ -137,13 +156,10 @@ class ClusterFactsReader:
             log_start=log.log_start_offset,
             last_stable_offset=log.last_stable_offset,
             high_watermark=log.high_watermark,
-            open_txns=tuple(
-                self._open_txn_facts(log, producer, txns_by_producer.get(producer.producer_id))
-                for producer in log.producers.open_producers()
-            ),
             readers=self._held_readers(topic_partition, partition),
             share_groups=share_groups.get(topic_partition, ()),
         )
+        return _PartitionCut(led_facts, log, log.producers.open_producers())
 
     def _leader_log(
         self, topic_partition: TopicPartition, partition: PartitionImage
@@ -165,6 +181,29 @@ class ClusterFactsReader:
                 client_ids.update(broker.fetching.held_readers(log))
         return tuple(sorted(client_ids))
 
+    # In slices, of what was taken
+
+    async def _facts_of(self, cluster_cut: _ClusterCut, pace: Pace | None) -> ClusterFacts:
+        txns_by_producer: dict[int, TxnMetadata] = {}
+        transactions: list[TransactionFacts] = []
+        for owned_partition, txn in cluster_cut.transactions:
+            txns_by_producer[txn.producer_id] = txn
+            transactions.append(_transaction_facts(owned_partition, txn))
+            await rest_where_due(pace, 1)
+        partitions: list[PartitionFacts] = []
+        for facts, log, open_producers in cluster_cut.partitions:
+            open_txns: list[OpenTxnFacts] = []
+            for producer in open_producers:
+                assert log is not None, "without a log nothing is open"
+                txn_now = txns_by_producer.get(producer.producer_id)
+                open_txns.append(self._open_txn_facts(log, producer, txn_now))
+                await rest_where_due(pace, 1)
+            partitions.append(msgspec.structs.replace(facts, open_txns=tuple(open_txns)))
+            await rest_where_due(pace, 1)
+        return msgspec.structs.replace(
+            cluster_cut.facts, partitions=tuple(partitions), transactions=tuple(transactions)
+        )
+
     def _open_txn_facts(
         self, log: PartitionLog, producer: ProducerEntry, txn: TxnMetadata | None
     ) -> OpenTxnFacts:
@@ -184,7 +223,7 @@ class ClusterFactsReader:
     def _has_open(self, topic_partition: TopicPartition) -> bool:
         partition = self._cluster.metadata.image.partition(topic_partition)
         log = None if partition is None else self._leader_log(topic_partition, partition)[1]
-        return log is not None and bool(log.producers.open_producers())
+        return log is not None and bool(log.producers.open_producer_ids())
 
     def _open_producers(self, partitions: Iterable[TopicPartition]) -> frozenset[int]:
         image = self._cluster.metadata.image
@@ -193,9 +232,7 @@ class ClusterFactsReader:
             partition = image.partition(topic_partition)
             log = None if partition is None else self._leader_log(topic_partition, partition)[1]
             if log is not None:
-                producer_ids.update(
-                    producer.producer_id for producer in log.producers.open_producers()
-                )
+                producer_ids.update(log.producers.open_producer_ids())
         return frozenset(producer_ids)
 
     def _unserved_coordinators(self) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from txnsim.cli._txns.search_scope import SearchScope
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection import survey as decision_log
-from txnsim.client.inspection.complaints import about_exactly_once, about_hanging
+from txnsim.client.inspection.complaints import LISTED_MAX, about_exactly_once, about_hanging
 from txnsim.client.inspection.exactly_once import compare
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS, OpenTransaction
 from txnsim.client.inspection.judgement import judge
@@ -734,6 +734,47 @@ def test_what_hangs_is_named_with_its_reason_and_its_end() -> None:
     two = about_hanging((HANGING, HANGING), bootstrap="b:1")
     assert two is not None
     assert two.startswith("2 transactions hang:")
+    many = about_hanging((HANGING,) * (LISTED_MAX + 3), bootstrap="b:1")
+    assert many is not None
+    assert many.startswith(f"{LISTED_MAX + 3} transactions hang:")
+    assert many.count("since offset") == LISTED_MAX
+    assert many.endswith("\n  and 3 more")
+
+
+async def test_what_has_ended_is_found_in_one_pass_over_a_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each hanging transaction was compared with each producer."""
+    hanging = [
+        msgspec.structs.replace(
+            HANGING,
+            transaction=msgspec.structs.replace(
+                HANGING.transaction,
+                producer=msgspec.structs.replace(HANGING.transaction.producer, producer_id=number),
+            ),
+        )
+        for number in range(200)
+    ]
+    still_open = [finding.transaction.producer for finding in hanging[1:]]
+    looks: list[int] = []
+    identity_of = ProducerState.txn_identity.fget
+    assert identity_of is not None
+
+    def look(producer: ProducerState) -> object:
+        looks.append(producer.producer_id)
+        return identity_of(producer)
+
+    monkeypatch.setattr(ProducerState, "txn_identity", property(look))
+
+    class Leaders:
+        """The leaders, which still have all but one transaction open."""
+
+        async def describe_producers(self, partitions: Sequence[TopicPartition]) -> Any:
+            return {partition: tuple(still_open) for partition in partitions}
+
+    ended = await decision_log._ended_meanwhile(Leaders(), hanging)  # type: ignore[arg-type]
+    assert ended == {hanging[0].transaction}
+    assert len(looks) == len(still_open) + len(hanging)
 
 
 @within(run_virtual, topics={"input": 1})

@@ -21,11 +21,13 @@ from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.share import ShareMember
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
+from txnsim.log.replicated import describe_batch
 from txnsim.replica.read_replicas import RACK_SELECTOR
 from txnsim.runtime.loop_turns import Pace
 from txnsim.server.views.cluster_facts import ClusterFactsReader
 from txnsim.types import TopicPartition
 from txnsim.verdict.facts import ClusterFacts, MarkerSending, PartitionFacts
+from txnsim.wire.batch import Record, build_batch, read_batch_header
 
 ORDERS_0 = TopicPartition("orders", 0)
 RACKS = ("a", "b", "c")
@@ -55,6 +57,35 @@ def test_facts_are_the_same_in_slices_and_in_a_step() -> None:
                 "b",
             ]
             assert [txn.first_offset for txn in partition_of(facts_in_slices).open_txns] == [0, 1]
+
+    run_cluster(story)
+
+
+def test_very_many_open_transactions_are_looked_at_in_slices() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        leader_log = next(
+            log
+            for broker in cluster.sim.brokers.values()
+            if (log := broker.replicas.led.get(ORDERS_0)) is not None
+        )
+        for number in range(1_100):
+            batch = build_batch(
+                [Record(value=b"x")],
+                timestamp_ms=0,
+                producer_id=10_000 + number,
+                producer_epoch=0,
+                base_sequence=0,
+                is_transactional=True,
+                base_offset=number,
+                leader_epoch=0,
+            )
+            leader_log.producers.state.apply(describe_batch(batch, read_batch_header(batch)))
+        pace = Pace(cluster.env.tasks.turns, cluster.env.clock.stopwatch_ns)
+        facts = await ClusterFactsReader(cluster.sim).read(pace)
+        assert len(partition_of(facts).open_txns) == 1_100
+        assert pace.has_rested
+        # The log has none of these records.
+        leader_log.producers.restart()
 
     run_cluster(story)
 
