@@ -8,6 +8,7 @@ from tests.attacks import (
     answers,
     batches,
     churn,
+    configs,
     control_port,
     fairness,
     floods,
@@ -51,6 +52,7 @@ _MODULES: Final = (
     half_open,
     churn,
     open_transactions,
+    configs,
 )
 
 ATTACKS: Final[dict[str, Attack]] = {

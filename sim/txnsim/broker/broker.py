@@ -572,7 +572,9 @@ class Broker:
         return answer.offset
 
     def _effective_settings(self, image: ClusterImage) -> Settings:
-        return configs.effective_settings(self.metadata.settings, image, self.broker_id)
+        return configs.effective_settings(
+            self.metadata.settings, image, self.broker_id, release_rules=self.release.rules
+        )
 
 
 def _partitions_of(image: ClusterImage, topic: str) -> int | None:

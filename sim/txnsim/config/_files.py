@@ -34,7 +34,7 @@ from txnsim.config.presets import PRESET, preset_named
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of, read_given
-from txnsim.metadata.config_keys import ConfigType, whole_number
+from txnsim.metadata.config_keys import ConfigType, decimal_number, whole_number
 from txnsim.metadata.configs import SECRET, broker_configs, key_complaint, text
 from txnsim.metadata.settings_table import setting_rows
 from txnsim.security.options import NO_SECURITY, SecurityOptions
@@ -589,7 +589,7 @@ def _parse_value(name: str, value_text: str) -> int | float | bool | str:
         return value_text.lower() == "true"
     if value_kind is float:
         try:
-            return float(value_text)
+            return decimal_number(value_text)
         except ValueError:
             raise ValueError(f"expected a number, found {value_text!r}") from None
     if value_kind in (int, int | None):

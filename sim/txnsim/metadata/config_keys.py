@@ -6,8 +6,10 @@ Kafka's counterparts are ConfigDef and LogConfig's part of it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from enum import IntEnum
 from functools import cache
 from types import MappingProxyType
@@ -173,6 +175,13 @@ Configs = Mapping[str, str]
 
 _LIST_SEPARATOR: Final = re.compile(r"\s*,\s*")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
+_DECIMAL_NUMBER: Final = re.compile(
+    r"([+-]?)(?:(NaN|Infinity)|((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)[fd]?"
+    r"|(0x(?:[\da-f]+\.?[\da-f]*|\.[\da-f]+)p[+-]?\d+)[fd]?)",
+    re.ASCII | re.IGNORECASE,
+)
+_INT_MIN: Final = -(2**31)
+_INT_MAX: Final = 2**31 - 1
 
 
 def elements(list_text: str) -> list[str]:
@@ -190,6 +199,41 @@ def whole_number(digits: str) -> int:
     if not _WHOLE_NUMBER.fullmatch(digits):
         raise ValueError(digits)
     return int(digits)
+
+
+def decimal_number(number_text: str) -> float:
+    """Parse a number like Java's Double.parseDouble.
+
+    Raises:
+        ValueError: It is no number; unlike Python, Java refuses ``1_000``, ``nan`` and ``inf``.
+    """
+    match = _DECIMAL_NUMBER.fullmatch(number_text)
+    if match is None or (match[2] and match[2] not in ("NaN", "Infinity")):
+        raise ValueError(number_text)
+    sign_text, word, decimal_text, hexadecimal_text = match.groups()
+    if not hexadecimal_text:
+        return float(sign_text + (word or decimal_text))
+    try:
+        return float.fromhex(sign_text + hexadecimal_text)
+    except OverflowError:
+        return float(sign_text + "inf")
+
+
+def decimal_text(number: float) -> str:
+    """Write a number like Java's Double.toString."""
+    if not math.isfinite(number):
+        return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    if not number or 1e-3 <= abs(number) < 1e7:
+        return repr(number)
+    digits, _, exponent = f"{Decimal(repr(number)).normalize():e}".partition("e")
+    return f"{digits if '.' in digits else f'{digits}.0'}E{int(exponent)}"
+
+
+def as_java_int(number: float) -> int:
+    """Cast a number to an int like Java: NaN is 0, and what is too large or too small becomes the
+    largest or smallest int.
+    """
+    return 0 if math.isnan(number) else int(min(max(number, _INT_MIN), _INT_MAX))
 
 
 def displayed_value(key: ConfigKey, config_value: str) -> str:

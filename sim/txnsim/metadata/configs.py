@@ -24,8 +24,11 @@ from txnsim.metadata.config_keys import (
     ConfigKey,
     ConfigSource,
     ConfigType,
+    as_java_int,
     config_key,
     config_keys,
+    decimal_number,
+    decimal_text,
     elements,
     topic_configs,
     whole_number,
@@ -76,6 +79,7 @@ OFFSET_MAP_ENTRY_BYTES: Final = 24
 """Bytes per key in the cleaner's memory: its MD5 and an offset (SkimpyOffsetMap)."""
 _CODEC_OF: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 """Codecs by name; ``producer`` is not one of them."""
+_GZIP_LEVELS: Final = (-1, *range(1, 10))
 _LEVEL_OF: Final = {"gzip": "compression.gzip.level", "zstd": "compression.zstd.level"}
 INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
 """The internal config of a topic for its segment size (LogConfig)."""
@@ -89,6 +93,7 @@ _SUBSTITUTE_CONFIGS: Final[Mapping[str, Mapping[str, int]]] = {
 """Broker configs without their own default -> the configs that Kafka uses instead, each with its
 unit in ms (ServerTopicConfigSynonyms).
 """
+_DYNAMIC_SOURCES: Final = (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 _LISTENERS: Final = "listeners"
 _PROVIDERS: Final = "config.providers"
 """It is resolved before values are checked, so its own never is
@@ -203,10 +208,6 @@ def key_complaint(key: ConfigKey, config_name: str, config_value: str) -> str | 
 
 def _topic_rule_complaint(config_name: str, config_value: str) -> str | None:
     """The rules for single topic configs (LogConfig's validators)."""
-    if config_name == "compression.gzip.level" and int(config_value) not in (-1, *range(1, 10)):
-        return _invalid_value_text(
-            config_name, config_value, "Value must be between 1 and 9 or equal to -1"
-        )
     if config_name.endswith(".replication.throttled.replicas"):
         if all(_THROTTLED_REPLICA.fullmatch(element) for element in _list_elements(config_value)):
             return None
@@ -231,7 +232,7 @@ def _number_complaint(key: ConfigKey, config_name: str, config_value: str) -> st
         ConfigType.LONG: LONG_MAX,
     }.get(key.type)
     try:
-        number = float(config_value) if type_maximum is None else whole_number(config_value.strip())
+        number = (decimal_number if type_maximum is None else whole_number)(config_value.strip())
     except ValueError:
         return _invalid_value_text(
             config_name, config_value, f"Not a number of type {key.type.name}"
@@ -240,13 +241,18 @@ def _number_complaint(key: ConfigKey, config_name: str, config_value: str) -> st
         return _invalid_value_text(
             config_name, config_value, f"Not a number of type {key.type.name}"
         )
+    number_text = str(number) if isinstance(number, int) else decimal_text(number)
     if key.minimum is not None and number < key.minimum:
         return _invalid_value_text(
-            config_name, str(number), f"Value must be at least {key.minimum}"
+            config_name, number_text, f"Value must be at least {key.minimum}"
         )
     if key.maximum is not None and number > key.maximum:
         return _invalid_value_text(
-            config_name, str(number), f"Value must be no more than {key.maximum}"
+            config_name, number_text, f"Value must be no more than {key.maximum}"
+        )
+    if config_name == "compression.gzip.level" and number not in _GZIP_LEVELS:
+        return _invalid_value_text(
+            config_name, config_value, "Value must be between 1 and 9 or equal to -1"
         )
     return None
 
@@ -265,22 +271,40 @@ NO_BROKER: Final = BrokerId(-1)
 """Stands for the configs of all brokers."""
 
 
-def effective_settings(settings: Settings, image: ClusterImage, broker_id: BrokerId) -> Settings:
-    """The settings of one broker, overridden by its dynamic configs."""
+def effective_settings(
+    settings: Settings, image: ClusterImage, broker_id: BrokerId, *, release_rules: Rules
+) -> Settings:
+    """The settings of one broker, overridden by its dynamic configs. ``release_rules`` are those of
+    the broker's release.
+    """
+    key_by_name = broker_configs(release_rules)
     changed_values: dict[str, object] = {}
     for scope in ("", str(broker_id)):
         for config_name, config_value in image.broker_configs.get(scope, {}).items():
             field = _FIELD_OF.get(config_name)
-            if field is not None:
+            if field is not None and _is_applied(config_name, config_value, key_by_name):
                 changed_values[field] = _parse_value(config_value, getattr(settings, field))
     return msgspec.structs.replace(settings, **changed_values) if changed_values else settings
+
+
+def _is_applied(config_name: str, config_value: str, key_by_name: Mapping[str, ConfigKey]) -> bool:
+    """Whether a broker applies a dynamic config. One that its release does not have, which a broker
+    takes with any value, or that it would refuse, is kept and has no effect
+    (DynamicBrokerConfig.processReconfiguration).
+    """
+    key = key_by_name.get(config_name)
+    return (
+        key is not None
+        and key.update is not UpdateMode.READ_ONLY
+        and key_complaint(key, config_name, config_value) is None
+    )
 
 
 def _parse_value(config_value: str, current_value: object) -> object:
     if isinstance(current_value, bool):
         return config_value.strip().lower() == "true"
     if isinstance(current_value, float):
-        return float(config_value)
+        return decimal_number(config_value.strip())
     return int(config_value) if isinstance(current_value, int | None) else config_value
 
 
@@ -313,13 +337,20 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
             synonyms.append((config_name, self.topic[config_name], ConfigSource.TOPIC))
         if key.broker_name is not None:
             scopes = ("",) if self.broker_id == NO_BROKER else (str(self.broker_id), "")
-            synonyms += broker_synonyms(
-                key.broker_name,
-                config_keys("broker", self.rules),
-                scopes=scopes,
-                image=self.image,
-                settings=settings,
-            )
+            broker_keys = broker_configs(self.rules)
+            synonyms += [
+                (name, broker_value, source)
+                for name, broker_value, source in broker_synonyms(
+                    key.broker_name,
+                    broker_keys,
+                    scopes=scopes,
+                    image=self.image,
+                    settings=settings,
+                )
+                if source not in _DYNAMIC_SOURCES
+                or broker_value is None
+                or _is_applied(name, broker_value, broker_keys)
+            ]
         default_value = None if synonyms else _substitute_value(key, settings)
         return value_of(config_name, key, synonyms, default_value=default_value)
 
@@ -575,7 +606,7 @@ def log_config(
         rules=release_rules,
     ).text
     # Some configs of the log have no topic form.
-    broker_settings = effective_settings(settings, image, broker_id)
+    broker_settings = effective_settings(settings, image, broker_id, release_rules=release_rules)
     policy_names = _list_elements(text_of_config("cleanup.policy"))
     is_compacted = "compact" in policy_names
     segment_bytes = roll_bytes = int(
@@ -606,10 +637,12 @@ def log_config(
         index_interval_bytes=int(text_of_config("index.interval.bytes")),
         retention_ms=int(text_of_config("retention.ms")),
         retention_bytes=int(text_of_config("retention.bytes")),
-        min_cleanable_dirty_ratio=float(text_of_config("min.cleanable.dirty.ratio")),
+        min_cleanable_dirty_ratio=decimal_number(
+            text_of_config("min.cleanable.dirty.ratio").strip()
+        ),
         min_compaction_lag_ms=int(text_of_config("min.compaction.lag.ms")),
         max_compaction_lag_ms=max_compaction_lag_ms,
-        cleaner_keys_max=int(
+        cleaner_keys_max=as_java_int(
             broker_settings.log_cleaner_dedupe_buffer_size
             // OFFSET_MAP_ENTRY_BYTES
             * broker_settings.log_cleaner_io_buffer_load_factor

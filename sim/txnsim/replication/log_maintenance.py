@@ -203,6 +203,8 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
                 self._compacted_logs(), timer_ms=self.settings().log_cleaner_backoff_ms
             )
             await asyncio.sleep(0)
+            if log.local.cleaned_until == dirty_part.first_dirty_offset:
+                break  # its memory has room for no key: the next try comes after a pause
         self._cleaning_task = None
         self._arm_cleaner()
 

@@ -17,6 +17,7 @@ from txnsim.metadata.config_keys import (
     ConfigKey,
     ConfigSource,
     ConfigType,
+    decimal_text,
     displayed_value,
     elements,
     invalid_config,
@@ -58,6 +59,9 @@ from txnsim.types import BrokerId
 
 BROKER_CONFIGS = broker_configs(LATEST_RULES)
 broker_value = partial(configs.broker_value, key_by_name=BROKER_CONFIGS)
+settings_of = partial(
+    effective_settings, DEFAULTS, broker_id=BrokerId(1), release_rules=LATEST_RULES
+)
 broker_complaint = partial(configs.broker_complaint, key_by_name=BROKER_CONFIGS)
 
 
@@ -73,6 +77,9 @@ broker_complaint = partial(configs.broker_complaint, key_by_name=BROKER_CONFIGS)
         ("retention.ms", str(2**63 - 1)),
         ("min.cleanable.dirty.ratio", "0.75"),
         ("compression.lz4.level", "17"),
+        ("min.cleanable.dirty.ratio", "NaN"),  # it is neither below 0 nor above 1
+        ("min.cleanable.dirty.ratio", " 0x1p-1 "),
+        ("min.cleanable.dirty.ratio", "1e-3d"),
         ("cleanup.policy", "compact"),
         ("cleanup.policy", "compact, delete"),
         ("cleanup.policy", ""),
@@ -103,6 +110,10 @@ def test_valid_values(config_name: str, config_value: str) -> None:
         ("compression.lz4.level", "18", "no more than 17"),
         ("min.cleanable.dirty.ratio", "1.5", "no more than 1"),
         ("min.cleanable.dirty.ratio", "2", "Invalid value 2.0"),
+        ("min.cleanable.dirty.ratio", "1e308", "Invalid value 1.0E308"),
+        ("min.cleanable.dirty.ratio", "-Infinity", "Invalid value -Infinity"),
+        ("min.cleanable.dirty.ratio", "inf", "Not a number of type DOUBLE"),
+        ("min.cleanable.dirty.ratio", "0_1", "Not a number of type DOUBLE"),
         ("compression.gzip.level", "0", "between 1 and 9 or equal to -1"),
         ("compression.gzip.level", "10", "between 1 and 9 or equal to -1"),
         ("leader.replication.throttled.replicas", "0:1, x", "Invalid value [0:1, x]"),
@@ -120,6 +131,103 @@ def test_wrong_values_are_refused_with_the_name_the_value_and_the_rule(
     assert complaint is not None
     assert reason in complaint
     assert config_name in complaint or config_name == "remote.storage.enable"
+
+
+EDGES = ("NaN", "Infinity", "-Infinity", "1e308", "0x1p9999", "-1", "-0.0", "0", "1")
+LARGE_EDGES = (2**31 - 1, 2**31, 2**63 - 1, 2**63, -(2**31) - 1, -(2**63))
+
+
+@pytest.mark.parametrize("release_name", RELEASES)
+def test_what_is_accepted_at_its_edges_can_be_applied(release_name: str) -> None:
+    release_rules = RELEASES[release_name].rules
+    broker_keys, topic_keys = broker_configs(release_rules), topic_configs(release_rules)
+    accepted_values = set()
+    for config_value in (*EDGES, *map(str, LARGE_EDGES)):
+        # What the release does not have is taken with any value, as a plugin's may be.
+        own_broker_configs = {
+            name: config_value
+            for name in (*broker_keys, *broker_configs(LATEST_RULES))
+            if configs.broker_complaint(name, config_value, broker_keys) is None
+        }
+        own_topic_configs = {
+            name: config_value
+            for name in topic_keys
+            if topic_complaint(name, config_value, topic_keys) is None
+        }
+        image = cluster().with_broker_configs("1", own_broker_configs)
+        settings_of(image, release_rules=release_rules)
+        for codec in ("gzip", "zstd"):
+            for topic_values in ({}, own_topic_configs):
+                log_config(
+                    image,
+                    topic(configs={**topic_values, "compression.type": codec}),
+                    DEFAULTS,
+                    BrokerId(1),
+                    release_rules=release_rules,
+                )
+        if "log.cleaner.io.buffer.load.factor" in own_broker_configs:
+            accepted_values.add(config_value)
+    assert accepted_values == {*EDGES, *map(str, LARGE_EDGES)}
+
+
+@pytest.mark.parametrize(
+    ("load_factor", "keys_max"),
+    [
+        ("NaN", 0),
+        ("0", 0),
+        ("-1", -5_592_405),
+        ("0.9", 5_033_164),
+        ("1e308", 2**31 - 1),
+        ("Infinity", 2**31 - 1),
+        ("-Infinity", -(2**31)),
+    ],
+)
+def test_the_keys_of_a_cleaner_are_cast_like_a_number_of_java(
+    load_factor: str, keys_max: int
+) -> None:
+    # Cleaner.buildOffsetMap: (int) (map.slots() * dupBufferLoadFactor)
+    load_configs = {"log.cleaner.io.buffer.load.factor": load_factor}
+    image = cluster().with_broker_configs("", load_configs)
+    config = log_config(image, topic(), DEFAULTS, release_rules=LATEST_RULES)
+    assert config.cleaner_keys_max == keys_max
+
+
+def test_a_config_of_a_newer_release_has_no_effect_whatever_its_value() -> None:
+    rules = RELEASES["3.5"].rules
+    newer_configs = {
+        "log.message.timestamp.after.max.ms": "soon",
+        "group.share.max.size": "many",
+        "group.consumer.max.size": "5",
+    }
+    image = cluster().with_broker_configs("", newer_configs)
+    assert settings_of(image, release_rules=rules) is DEFAULTS
+    config = log_config(image, topic(), DEFAULTS, release_rules=rules)
+    assert config.timestamp_after_max_ms == LONG_MAX
+
+
+@pytest.mark.parametrize("config_value", ["0", "10", "-2", str(2**31 - 1)])
+def test_a_broker_s_level_of_gzip_is_as_bounded_as_a_topic_s(config_value: str) -> None:
+    complaint = configs.broker_complaint("compression.gzip.level", config_value, BROKER_CONFIGS)
+    assert complaint is not None
+    assert "Value must be between 1 and 9 or equal to -1" in complaint
+
+
+@pytest.mark.parametrize(
+    ("number", "number_text"),
+    [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (1.5, "1.5"),
+        (0.001, "0.001"),
+        (0.00012, "1.2E-4"),
+        (9_999_999.0, "9999999.0"),
+        (10_000_000.0, "1.0E7"),
+        (-1.25e100, "-1.25E100"),
+        (1e308, "1.0E308"),
+    ],
+)
+def test_a_decimal_number_is_written_as_java_writes_it(number: float, number_text: str) -> None:
+    assert decimal_text(number) == number_text
 
 
 @pytest.mark.parametrize(
@@ -259,7 +367,7 @@ def test_numbers_and_fractions_of_a_broker_can_be_dynamic() -> None:
         "log.roll.ms": "7",
     }
     image = cluster().with_broker_configs("", changes)
-    settings = effective_settings(DEFAULTS, image, BrokerId(1))
+    settings = settings_of(image)
     assert (settings.log_cleaner_min_cleanable_ratio, settings.log_roll_ms) == (0.75, 7)
     config = log_config(image, topic(), DEFAULTS, release_rules=LATEST_RULES)
     assert (config.min_cleanable_dirty_ratio, config.segment_ms) == (0.75, 7)
@@ -427,12 +535,12 @@ def test_dynamic_configs_lie_over_the_settings_of_a_broker() -> None:
         )
         .with_broker_configs("2", {"producer.id.expiration.ms": "6"})
     )
-    settings = effective_settings(DEFAULTS, image, BrokerId(1))
+    settings = settings_of(image)
     assert not settings.transaction_partition_verification_enable
     assert settings.producer_id_expiration_ms == 5
     assert settings.message_timestamp_type == "LogAppendTime"
-    assert effective_settings(DEFAULTS, image, BrokerId(2)).producer_id_expiration_ms == 6
-    assert effective_settings(DEFAULTS, cluster(), BrokerId(1)) is DEFAULTS
+    assert settings_of(image, broker_id=BrokerId(2)).producer_id_expiration_ms == 6
+    assert settings_of(cluster()) is DEFAULTS
 
 
 def test_a_log_has_the_configs_of_its_topic_and_of_the_cluster() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_events import LogEvents
 from txnsim.releases.rules import LATEST_RULES
+from txnsim.replication import log_maintenance
 from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import TraceLevel, Tracer
@@ -213,6 +215,26 @@ async def test_a_log_that_can_not_be_read_is_not_tried_again(bench: Bench) -> No
     await bench.settle()
     assert keys(second_log) == [b"a", b"b"]
     assert log.local.cleaned_until is None
+
+
+async def test_a_cleaner_with_room_for_no_key_pauses_between_its_rounds(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[PartitionLog] = []
+
+    def count_round(log: PartitionLog, *arguments: Any) -> Any:
+        rounds.append(log)
+        return cleaner.clean(log, *arguments)
+
+    monkeypatch.setattr(log_maintenance, "clean", count_round)
+    log = bench.host(FIRST, msgspec.structs.replace(COMPACTED, cleaner_keys_max=0))
+    bench.put(log, "a", "a", "b")
+    bench.maintenance.start()
+    for round_number in (1, 2):
+        bench.clock.advance(BACKOFF_MS)
+        await bench.settle()
+        assert len(rounds) == round_number
+    assert keys(log) == [b"a", b"a", b"b"]
 
 
 async def test_heavy_batches_are_cleaned_beside_the_loop(bench: Bench) -> None:

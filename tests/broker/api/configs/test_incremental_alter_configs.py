@@ -47,6 +47,21 @@ async def test_dynamic_configs_of_brokers(api: Api, name: str) -> None:
     assert api.broker.settings.message_max_bytes == 1_048_588
 
 
+@pytest.mark.parametrize("config_value", ["NaN", "Infinity", "1e308"])
+async def test_a_number_that_only_java_casts_harms_no_other_change(
+    api: Api, config_value: str
+) -> None:
+    name = "log.cleaner.io.buffer.load.factor"
+    change = resource((name, SET, config_value), resource_type=BROKER, resource_name="")
+    (result,) = await alter(api, change)
+    assert result.error_code is ErrorCode.none
+    (result,) = await alter(api, resource(("retention.ms", SET, "5")))
+    assert result.error_code is ErrorCode.none
+    topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
+    answer = await api.ask("CreateTopics", 7, topics=[topic], validate_only=False)
+    assert answer.topics[0].error_code is ErrorCode.none
+
+
 async def test_a_broker_is_altered_where_it_is(api_of_three: Api) -> None:
     change = resource(("message.max.bytes", SET, "77"), resource_type=BROKER, resource_name="2")
     (refused_result,) = await alter(api_of_three, change)
