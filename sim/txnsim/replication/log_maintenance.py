@@ -36,6 +36,15 @@ from txnsim.types import TopicPartition
 
 _logger: Final = Logger("txnsim.replication")
 
+DEVIATIONS: Final = (
+    "Between two looks for logs to clean the cleaner waits for at least 10 ms, however small "
+    "log.cleaner.backoff.ms is: it has no thread of its own.",
+)
+SHORTEST_PAUSE_MS: Final = 10
+"""Least time between two looks for logs to clean. A timer of 0 ms would always be due: the loop
+would do nothing else, and an advance of the clock would never end.
+"""
+
 
 class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     """Background work of one broker on its logs."""
@@ -168,8 +177,9 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     # Cleaning
 
     def _arm_cleaner(self) -> None:
+        pause_ms = max(self.settings().log_cleaner_backoff_ms, SHORTEST_PAUSE_MS)
         self._cleaner_timer = self.clock.call_at(
-            self.clock.now_ms() + self.settings().log_cleaner_backoff_ms,
+            self.clock.now_ms() + pause_ms,
             lambda: self.gate("cleaner", self._look_for_dirt, self._arm_cleaner),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_events import LogEvents
 from txnsim.releases.rules import LATEST_RULES
 from txnsim.replication import log_maintenance
-from txnsim.replication.log_maintenance import LogMaintenance
+from txnsim.replication.log_maintenance import SHORTEST_PAUSE_MS, LogMaintenance
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.settings import DEFAULTS, Settings
@@ -235,6 +235,24 @@ async def test_a_cleaner_with_room_for_no_key_pauses_between_its_rounds(
         await bench.settle()
         assert len(rounds) == round_number
     assert keys(log) == [b"a", b"a", b"b"]
+
+
+@pytest.mark.parametrize("backoff_ms", [0, 1])
+async def test_the_cleaner_pauses_however_small_its_backoff_is(
+    bench: Bench, backoff_ms: int
+) -> None:
+    looks: list[int] = []
+
+    def note_look(_name: str, _run: Callable[[], object], run_again: Callable[[], object]) -> None:
+        looks.append(bench.clock.now_ms() - START_MS)
+        assert len(looks) < 100
+        run_again()
+
+    bench.settings = msgspec.structs.replace(DEFAULTS, log_cleaner_backoff_ms=backoff_ms)
+    bench.maintenance.gate = note_look
+    bench.maintenance.start()
+    bench.clock.advance(5 * SHORTEST_PAUSE_MS)
+    assert looks == [SHORTEST_PAUSE_MS * number for number in range(1, 6)]
 
 
 async def test_heavy_batches_are_cleaned_beside_the_loop(bench: Bench) -> None:
