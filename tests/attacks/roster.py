@@ -11,6 +11,7 @@ from tests.attacks import (
     configs,
     control_port,
     fairness,
+    fault_rules,
     floods,
     groups,
     half_open,
@@ -53,6 +54,7 @@ _MODULES: Final = (
     churn,
     open_transactions,
     configs,
+    fault_rules,
 )
 
 ATTACKS: Final[dict[str, Attack]] = {

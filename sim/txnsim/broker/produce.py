@@ -34,7 +34,7 @@ from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.leader_appends import Appends, Commits, LeaderAppends, WaitingBatch
 from txnsim.runtime.environment import Clock, Tasks
-from txnsim.runtime.loop_turns import Pace
+from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
 from txnsim.runtime.tasks import Pending
 from txnsim.types import INTERNAL_TOPICS, ProducerEpoch, ProducerId, TopicPartition, TransactionalId
 from txnsim.wire.batch_header import BatchHeader, ReceivedBatch
@@ -304,6 +304,11 @@ class ProducePath(msgspec.Struct, kw_only=True, eq=False):
         wait too.
         """
         appends: Appends = []
+        element_cost = 1
+        if self.appends.gate.fault_points.is_armed:
+            # A crossing may ask very many rules: the clock is looked at after each.
+            element_cost = LOOK_ELEMENTS
+            pace = pace or Pace(self.tasks.turns, self.clock.stopwatch_ns)
         for partition_batch in command.partitions:
             topic_partition = partition_batch.topic_partition
             if topic_partition not in outcome_by_partition:
@@ -330,7 +335,7 @@ class ProducePath(msgspec.Struct, kw_only=True, eq=False):
                     )
                 else:
                     outcome_by_partition[topic_partition] = _refusal_outcome(append_result)
-                if pace is not None and pace.has_done(1):
+                if pace is not None and pace.has_done(element_cost):
                     await pace.yield_turn()
         return appends
 

@@ -71,12 +71,21 @@ class ArmedRule(msgspec.Struct, eq=False):
     """Whether the rule is no longer in force."""
     trace_index: int = -1
     _struck_waiters: dict[asyncio.Future[None], int] = {}
+    _last_occurrence: int = 0
+    """Greatest of the rule's ``occurrences``, which each match asks for; 0 if it has none."""
+
+    def __post_init__(self) -> None:
+        self._last_occurrence = max(self.rule.occurrences, default=0)
 
     @property
     def is_spent(self) -> bool:
         """Whether the rule can no longer strike; the crossings that it holds stay held."""
         waits_for_others = isinstance(self.rule.action, Reorder) and bool(self.held_crossings)
-        return not waits_for_others and spent(self.rule, self.matched, self.begun_count)
+        if waits_for_others:
+            return False
+        if self._last_occurrence:
+            return self.matched >= self._last_occurrence
+        return spent(self.rule, self.matched, self.begun_count)
 
     def hold(self, future: asyncio.Future[Release], held_crossing: HeldCrossing) -> None:
         """Note a crossing that waits."""

@@ -42,6 +42,7 @@ from txnsim.faults.meanings import FATES, TAKES, DeliveryFate, can_wait
 from txnsim.faults.plan import FaultRule, MessagePart, matches, needed_part, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import trace_subjects
+from txnsim.injection._rule_index import RuleIndex
 from txnsim.injection.armed_rule import ArmedRule, HeldCrossing, LastingEffect, Release, Undo
 from txnsim.loggers import Logger
 from txnsim.runtime.environment import Clock, Rng, Tasks, TimerHandle
@@ -121,7 +122,12 @@ class Injector:
         self._rules: dict[str, ArmedRule] = {}
         self._latest_rules: dict[str, ArmedRule] = {}
         self._idle_rules: dict[ArmedRule, None] = {}
-        self._acts = ClusterActs(clock=clock, tasks=tasks, on_end=self._update_armed)
+        self._index: Final = RuleIndex()
+        self._live_rules: dict[ArmedRule, None] = {}
+        """The rules in force that can still strike."""
+        self._rules_until: dict[str, dict[ArmedRule, None]] = {}
+        """Id of a rule -> the rules in force that end with its first strike."""
+        self._acts = ClusterActs(clock=clock, tasks=tasks, on_end=self._note_changes)
         self._stalls = Stalls(
             clock=clock,
             on_ended=self._update_armed,
@@ -152,13 +158,16 @@ class Injector:
         armed_rule = self._rules[rule.id] = ArmedRule(rule)
         self._latest_rules[rule.id] = armed_rule
         self._idle_rules[armed_rule] = None
+        self._index.add(armed_rule)
+        if rule.until is not None:
+            self._rules_until.setdefault(rule.until, {})[armed_rule] = None
         if self._tracer.on:
             armed_rule.trace_index = self._tracer.emit(
                 "fault.arm", FAULT_NODE, data=_rule_fields(armed_rule)
             )
         if rule.point is FaultPoint.NOW:
             self._act_at_once(armed_rule)
-        self._update_armed()
+        self._note_changes(armed_rule)
         return armed_rule
 
     def release(self, rule_id: str, fate: DeliveryFate = FATES["pass"]) -> int:
@@ -193,7 +202,7 @@ class Injector:
                     future.set_result(
                         (self._trace_release(armed_rule, (held_crossing.hit_event,)), fate)
                     )
-        self._update_armed()
+        self._note_changes(armed_rule)
         return len(held_crossings) + ended_count
 
     def disarm(self, rule_id: str) -> ArmedRule:
@@ -206,9 +215,15 @@ class Injector:
         armed_rule.is_disarmed = True  # before the release: its event says so
         self.release(rule_id)
         del self._rules[rule_id]
+        self._index.remove(armed_rule)
+        until_id = armed_rule.rule.until
+        if until_id is not None:
+            del self._rules_until[until_id][armed_rule]
+            if not self._rules_until[until_id]:
+                del self._rules_until[until_id]
         if armed_rule.struck:
             self._idle_rules.pop(armed_rule, None)
-        self._update_armed()
+        self._note_changes(armed_rule)
         armed_rule.give_up("it was disarmed")
         return armed_rule
 
@@ -255,6 +270,7 @@ class Injector:
         """Limits ``never_struck`` to the rules that are in force now and to later ones."""
         self._latest_rules = dict(self._rules)
         self._idle_rules = dict.fromkeys(self._rules.values())
+        self._note_changes(*self._rules.values())
 
     async def wait_until_struck(
         self, rule_id: str, *, count: int = 1, timeout_ms: int
@@ -299,10 +315,23 @@ class Injector:
         return part_needed
 
     def _update_armed(self) -> None:
-        self.is_armed = bool(self._stalls) or any(
-            not (armed_rule.is_spent or self._has_ended(armed_rule.rule))
-            for armed_rule in self._rules.values()
-        )
+        self.is_armed = bool(self._stalls) or bool(self._live_rules)
+
+    def _note_changes(self, *changed_rules: ArmedRule) -> None:
+        """Look anew at rules that have counted, were armed or disarmed, or let crossings go, and at
+        those that end with their strikes.
+        """
+        for changed_rule in changed_rules:
+            for armed_rule in (changed_rule, *self._rules_until.get(changed_rule.rule.id, ())):
+                if (
+                    armed_rule.is_disarmed
+                    or armed_rule.is_spent
+                    or self._has_ended(armed_rule.rule)
+                ):
+                    self._live_rules.pop(armed_rule, None)
+                else:
+                    self._live_rules[armed_rule] = None
+        self._update_armed()
 
     def _has_struck(self, rule_id: str) -> bool:
         named_rule = self._latest_rules.get(rule_id)
@@ -333,7 +362,7 @@ class Injector:
     def _decide_crossing(self, crossing: Crossing) -> EffectOrWait:
         matching_rules = [
             matching_rule
-            for matching_rule in self._rules.values()
+            for matching_rule in self._index.candidates(crossing)
             if matches(matching_rule.rule, crossing) and self._is_due(matching_rule.rule)
         ]
         striking_rule: ArmedRule | None = None
@@ -348,7 +377,7 @@ class Injector:
                 else:
                     striking_rule = matching_rule
         effect_or_wait = None if striking_rule is None else self._strike(striking_rule, crossing)
-        self._update_armed()
+        self._note_changes(*matching_rules)
         return effect_or_wait
 
     def _strikes(self, armed_rule: ArmedRule) -> bool:
@@ -421,8 +450,12 @@ class Injector:
         armed_rule.hold(future, HeldCrossing(crossing=crossing, hit_event=hit_event))
         armed_rule.passed = 0
         # A waiting crossing may be cancelled (the cluster stops): then it is no longer held.
-        future.add_done_callback(armed_rule.let_go)
+        future.add_done_callback(partial(self._let_go, armed_rule))
         return future
+
+    def _let_go(self, armed_rule: ArmedRule, future: asyncio.Future[Release]) -> None:
+        armed_rule.let_go(future)
+        self._note_changes(armed_rule)
 
     async def _wait_for_release(self, future: asyncio.Future[Release]) -> FaultEffect:
         release_event, fate = await future
@@ -694,8 +727,8 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
     """Monotonic clock that ends lasting effects."""
     tasks: Tasks
     """Runs the actions."""
-    on_end: Callable[[], None]
-    """Called after each action, also after a failed one."""
+    on_end: Callable[[ArmedRule], None]
+    """Called with the rule after each action, also after a failed one."""
 
     def begin(
         self,
@@ -718,7 +751,7 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         task = self.tasks.spawn(coroutine, name=f"fault-{armed_rule.rule.id}")
 
         def end(_task: asyncio.Task[Any]) -> None:
-            self.on_end()
+            self.on_end(armed_rule)
             if not end_future.done():
                 end_future.set_result(None)
 

@@ -25,7 +25,10 @@ from txnsim.api.registry import HANDLERS
 from txnsim.api.request import NoResponse
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode
-from txnsim.runtime.loop_turns import Pace
+from txnsim.faults.actions import Pass
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.loop_turns import LOOKS, Pace
 from txnsim.types import BrokerId, TopicPartition
 from txnsim.wire.batch import GZIP, Record, build_batch, iter_batches
 
@@ -266,6 +269,31 @@ async def test_many_partitions_are_read_and_answered_in_slices(api: Api) -> None
     answer = await handle(request)
     assert pace.elements == 2 * 3_000, "once when it is read, once when it is answered"
     assert answer == refuse(request, ErrorCode.unknown_topic_id)
+
+
+@pytest.mark.parametrize("is_armed", [False, True])
+async def test_partitions_that_cross_rules_are_appended_in_slices(
+    api: Api, *, is_armed: bool
+) -> None:
+    if is_armed:
+        never_rule = FaultRule(id="never", point=FaultPoint.LOG_APPEND, action=Pass(), topic="no")
+        api.cluster.injector.arm(never_rule)
+    topic = {"name": "many", "num_partitions": 4 * LOOKS, "replication_factor": 1}
+    await api.ask("CreateTopics", 7, topics=[topic], validate_only=False)
+    partitions = [{"index": number, "records": GOOD} for number in range(4 * LOOKS)]
+    topic_data = [{"topic_id": api.topic_id("many"), "partition_data": partitions}]
+    request = api.request("Produce", 13, acks=1, topic_data=topic_data)
+    turns = 0
+
+    def count_turn() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(count_turn)
+
+    asyncio.get_running_loop().call_soon(count_turn)
+    answer = read_back(request, await handle(request))
+    assert not any(part.error_code for part in answer.responses[0].partition_responses)
+    assert (turns >= 3) is is_armed
 
 
 @pytest.mark.parametrize(("further", "is_found"), [(0, True), (3, True), (4, False)])
