@@ -216,6 +216,29 @@ def large_bodies(target: AttackTarget) -> int:
     return sent_bytes
 
 
+def refused_bodies(target: AttackTarget) -> int:
+    """Bodies of just less than 1 MB with one wrong value, or with nothing else."""
+    rule: dict[str, object] = {"id": "r", "point": "client.request", "action": {"do": "hold"}}
+    wrong_rule = {**rule, "action": {"do": "hol"}}
+    seen = {"seen": "wrote", "at_ms": 1, "who": "p", "topic": "a", "partition": 0}
+    seen |= {"value": "v", "offset": 0}
+    documents: tuple[tuple[str, object], ...] = (
+        ("faults", {**rule, "occurrences": [1] * 470_000}),
+        ("faults", {**rule, "occurrences": ["x"] * 240_000}),
+        ("faults", {**rule, "occurrences": [1] * 400_000 + ["x"]}),
+        ("faults", dict.fromkeys(map("k{}".format, range(90_000)), 1)),
+        ("faults/plan", [{}] * 300_000),
+        ("faults/plan", [rule] * 13_000),
+        ("faults/plan", [rule] * 900 + [wrong_rule]),
+        ("verdicts", [{}] * 300_000),
+        ("verdicts", [1] * 480_000),
+        ("verdicts", [seen] * 8_000 + [1]),
+    )
+    return sum(
+        _post(target, f"/api/v1/{name}", document, expected=(422,)) for name, document in documents
+    )
+
+
 def large_headers(target: AttackTarget) -> int:
     """Headers of 1 MB, 10,000 headers, and a path of 1 MB."""
     host = target.http.removeprefix("http://")
@@ -260,7 +283,8 @@ def stories_at_once(target: AttackTarget) -> int:
 def _post(
     target: AttackTarget, path: str, document: object, *, expected: tuple[int | None, ...]
 ) -> int:
-    return _ask(target, path, body=json.dumps(document).encode(), expected=expected)
+    body = json.dumps(document, separators=(",", ":")).encode()
+    return _ask(target, path, body=body, expected=expected)
 
 
 def _post_yaml(target: AttackTarget, text: str) -> int:
@@ -342,6 +366,7 @@ ATTACKS: Final = (
     Attack("driven-runs", driven_runs),
     Attack("committed-values", committed_values, serve=("--brokers", "1", "--topic", "tiny:1")),
     Attack("large-bodies", large_bodies),
+    Attack("refused-bodies", refused_bodies),
     Attack("small-chunks", small_chunks),
     Attack("large-headers", large_headers),
     Attack("traces-at-once", traces_at_once),

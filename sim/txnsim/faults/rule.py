@@ -266,7 +266,7 @@ def _about_when(rule: FaultRule) -> Iterator[str]:
         yield f"nth {rule.nth} and limit {rule.limit} count from 1"
     if len(rule.occurrences) > OCCURRENCES_MAX:
         yield f"{len(rule.occurrences)} occurrences, expected at most {OCCURRENCES_MAX}"
-    if any(occurrence < 1 for occurrence in rule.occurrences):
+    elif any(occurrence < 1 for occurrence in rule.occurrences):
         yield f"occurrences {rule.occurrences} count from 1"
     if rule.occurrences and (rule.nth != 1 or rule.limit is not None):
         yield "occurrences excludes nth and limit"

@@ -66,9 +66,7 @@ class FaultRoutes(Noun):
     @Operation("post", f"{PREFIX}/faults/plan", status="201", refusals=("409", "422"))
     async def arm_plan(self, _request: Request, body: Body[list[FaultRule]]) -> list[Fault]:
         """Arm a whole plan, in its order: all of its rules or none."""
-        fault_rules = await body.read()
-        if len(fault_rules) > PLAN_RULES_MAX:
-            raise RefusedError(422, f"{len(fault_rules)} rules, expected at most {PLAN_RULES_MAX}")
+        fault_rules = await body.read(elements_max=PLAN_RULES_MAX, noun="rules")
         armed_faults: list[Fault] = []
         try:
             for fault_rule in fault_rules:

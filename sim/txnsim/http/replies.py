@@ -228,8 +228,12 @@ class Body(Generic[T]):
         self._request = request
         self._kind = body_type
 
-    async def read(self) -> T:
+    async def read(self, *, elements_max: int | None = None, noun: str = "values") -> T:
         """Read and decode the body.
+
+        Args:
+            elements_max: Most elements of a list; more are refused before one is looked at.
+            noun: What they are called.
 
         Raises:
             RefusedError: The body is too large, or invalid.
@@ -237,6 +241,8 @@ class Body(Generic[T]):
         body = await _read_body(self._request)
         value: T
         try:
+            if elements_max is not None and (count := _count_elements(body)) > elements_max:
+                raise RefusedError(422, f"{count} {noun}, expected at most {elements_max}")
             value = self._kind() if self.is_optional and not body else _decode(body, self._kind)
         except WrongValueError as error:
             raise RefusedError(422, str(error)) from error
@@ -251,6 +257,14 @@ class OptionalBody(Body[T]):
     """A body that a request may leave out."""
 
     is_optional = True
+
+
+def _count_elements(body: bytearray) -> int:
+    """The number of elements if the body is a list; else 0."""
+    try:
+        return len(msgspec.json.decode(body, type=list[msgspec.Raw]))
+    except msgspec.ValidationError:
+        return 0
 
 
 def _decode(body: bytearray, body_type: type[T]) -> T:

@@ -16,6 +16,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
+from txnsim.http._faults import PLAN_RULES_MAX
 from txnsim.http.replies import BODY_BYTES_MAX
 
 # Brokers and leaders through the control port, over a cluster in virtual time.
@@ -359,6 +360,16 @@ async def test_rules_are_listed_and_shown_one_by_one(
     listed_rules = (await client.get("/api/v1/faults")).json()
     assert [rule_state["rule"]["id"] for rule_state in listed_rules] == ["a", "b"]
     assert (await client.get("/api/v1/faults/b")).json() == listed_rules[1]
+
+
+@within(run_story)
+async def test_a_plan_of_too_many_rules_is_refused_before_one_is_read(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    answer = await client.post(f"{FAULTS}/plan", json=[{}] * (PLAN_RULES_MAX + 1))
+    assert answer.status_code == 422
+    assert answer.json() == {"error": "1001 rules, expected at most 1000"}
+    assert "id is missing" in (await client.post(f"{FAULTS}/plan", json=[{}])).text
 
 
 @pytest.mark.parametrize(
