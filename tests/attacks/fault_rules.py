@@ -13,6 +13,7 @@ from txnsim.wire.batch import Record, build_batch
 
 PLANS: Final = 5
 PLAN_RULES: Final = 1_000
+LARGE_RULES: Final = 150
 PARTITIONS: Final = 1_000
 PRODUCE: Final = 0
 SERVE: Final = ("--brokers", "1", "--ready-coordinators", "--topic", f"wide:{PARTITIONS}")
@@ -33,6 +34,26 @@ def counted(target: AttackTarget) -> int:
     """5,000 rules that match each append and never strike, and a Produce of 1,000 partitions."""
     sent_bytes = _arm(target, "log.append", {"topic": "wide"}, nth=1_000_000_000)
     return sent_bytes + _produce(target) + _ask(target, "DELETE", "/api/v1/faults")
+
+
+def listed(target: AttackTarget) -> int:
+    """150 rules of 1 MB, armed, listed, disarmed and judged; then 5,000 small ones."""
+    sent_bytes = 0
+    for large_number in range(LARGE_RULES):
+        rule = {"id": f"l{large_number}", "point": "client.request", "action": {"do": "hold"}}
+        sent_bytes += _ask(target, "POST", "/api/v1/faults", {**rule, "client_id": "x" * 990_000})
+        if large_number % 10 == 5:
+            sent_bytes += _ask(target, "DELETE", f"/api/v1/faults/l{large_number}")
+    sent_bytes += _list(target) + _ask(target, "POST", "/api/v1/faults/verify?forget=true")
+    sent_bytes += _arm(target, "client.request", {"topic": "x" * 500 + "{}"})
+    return sent_bytes + _list(target)
+
+
+def _list(target: AttackTarget) -> int:
+    return sum(
+        _ask(target, method, f"/api/v1/faults{path}")
+        for method, path in (("GET", ""), ("POST", "/verify"), ("DELETE", ""), ("POST", "/verify"))
+    )
 
 
 def _arm(target: AttackTarget, point: str, criteria: dict[str, str], **fields: Any) -> int:
@@ -73,4 +94,5 @@ def _ask(target: AttackTarget, method: str, path: str, document: object = None) 
 ATTACKS: Final = (
     Attack("rules-crossed", crossed, serve=SERVE),
     Attack("rules-counted", counted, serve=SERVE),
+    Attack("rules-listed", listed, serve=SERVE),
 )

@@ -4,6 +4,7 @@ end check whether each of them struck.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
@@ -14,17 +15,34 @@ from txnsim.faults.meanings import FATES
 from txnsim.faults.plan import FaultRule
 from txnsim.http.messages import Fault, Released, fault
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
-from txnsim.http.replies import Body, RefusedError, WithStatus, number_of, word_of
+from txnsim.http.replies import (
+    Body,
+    LargeObject,
+    Listing,
+    RefusedError,
+    WithStatus,
+    number_of,
+    word_of,
+)
+from txnsim.injection.armed_rule import ArmedRule
 from txnsim.injection.injector import CannotStrikeError, Injector
 from txnsim.runtime.environment import Environment
+from txnsim.runtime.loop_turns import Pace
 from txnsim.server.user_inputs import input_event
 from txnsim.server.views.waiting_transactions import WAIT_MS
+from txnsim.settings import DEFAULTS
 
 WAIT_MS_MAX: Final = 300_000
 STRIKES_MAX: Final = 1_000_000
 PLAN_RULES_MAX: Final = 1_000
 RULES_MAX: Final = 5_000
 """Rules in force at once: each crossing may ask all of them, and one step disarms all."""
+RULES_BYTES_MAX: Final = 8 * 2**20
+"""Bytes of all rules that are kept, as JSON: each answer has them twice at most, so it is far below
+``answer_max_bytes``.
+"""
+TOLD_RULES_MAX: Final = 20
+"""Rules that the text of an error names; the answer has all of them."""
 
 
 class NeverStruck(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +72,9 @@ class FaultRoutes(Noun):
         self._cluster = cluster
 
     @Operation("get", f"{PREFIX}/faults")
-    async def faults(self, _request: Request) -> list[Fault]:
+    async def faults(self, _request: Request) -> Listing[Fault]:
         """Every armed fault rule."""
-        return [fault(armed_rule) for armed_rule in self._cluster.injector.rules()]
+        return self._listing(map(fault, self._cluster.injector.rules()))
 
     @Operation("post", f"{PREFIX}/faults", status="201", refusals=("409", "422"))
     async def arm(self, _request: Request, body: Body[FaultRule]) -> Fault:
@@ -82,6 +100,13 @@ class FaultRoutes(Noun):
         injector = self._cluster.injector
         if len(injector.rules()) >= RULES_MAX:
             raise RefusedError(422, f"{RULES_MAX:,} rules are in force: disarm some of them first")
+        if injector.kept_bytes >= RULES_BYTES_MAX:
+            raise RefusedError(
+                422,
+                f"rules of {injector.kept_bytes:,} bytes are kept, expected at most "
+                f"{RULES_BYTES_MAX:,}: disarm some of them, and forget those that never struck "
+                f"(POST {PREFIX}/faults/verify?forget=true)",
+            )
         is_armed = injector.get(fault_rule.id) is not None
         try:
             with self._input_event("arm-fault", rule=msgspec.to_builtins(fault_rule)):
@@ -107,7 +132,7 @@ class FaultRoutes(Noun):
         query=(Query("forget", "Begin a new account: judge only later ones next time", "boolean"),),
         refusals=("422",),
     )
-    async def verify(self, request: Request) -> WithStatus[NeverStruck]:
+    async def verify(self, request: Request) -> WithStatus[LargeObject[NeverStruck]]:
         """Whether every rule that was armed has struck, including disarmed ones; 409 names those
         that have not.
 
@@ -118,29 +143,40 @@ class FaultRoutes(Noun):
         idle_rules = injector.never_struck()
         if forgets_strikes:
             injector.forget()
-        if not idle_rules:
-            return WithStatus(NeverStruck(error=None, never_struck=()))
-        doubts = [
-            injector.doubt(armed_rule.rule, is_in_hindsight=True) for armed_rule in idle_rules
-        ]
-        match_counts = "; ".join(
-            f"{armed_rule.rule.id}: {armed_rule.matched} crossings matched"
-            f"{', ' if doubt else ''}{doubt or ''}"
-            for armed_rule, doubt in zip(idle_rules, doubts, strict=True)
-        )
-        answer = NeverStruck(
-            error=f"{len(idle_rules)} of the faults never struck ({match_counts}): compare their "
-            f"criteria with what the clients do (GET {PREFIX}/report shows it), or leave them out",
-            never_struck=tuple(map(fault, idle_rules, doubts)),
-        )
-        return WithStatus(answer, status=409)
+        idle_faults = await self._pace().run(_idle_faults(injector, idle_rules))
+        error = None
+        if idle_faults:
+            match_counts = [
+                f"{idle_fault.rule.id}: {idle_fault.matched} crossings matched"
+                f"{', ' if idle_fault.doubt else ''}{idle_fault.doubt or ''}"
+                for idle_fault in idle_faults[:TOLD_RULES_MAX]
+            ]
+            if len(idle_faults) > TOLD_RULES_MAX:
+                match_counts.append(f"and {len(idle_faults) - TOLD_RULES_MAX:,} more")
+            error = (
+                f"{len(idle_faults)} of the faults never struck ({'; '.join(match_counts)}): "
+                f"compare their criteria with what the clients do (GET {PREFIX}/report shows it), "
+                "or leave them out"
+            )
+        answer = NeverStruck(error=error, never_struck=idle_faults)
+        large_answer = LargeObject(answer, self._pace(), bytes_max=DEFAULTS.answer_max_bytes)
+        return WithStatus(large_answer, status=409 if idle_faults else 200)
 
     @Operation("delete", f"{PREFIX}/faults")
-    async def disarm_all(self, _request: Request) -> list[Fault]:
+    async def disarm_all(self, _request: Request) -> Listing[Fault]:
         """Disarm every rule, oldest first; crossings that they hold go on."""
         injector = self._cluster.injector
         with self._input_event("disarm-faults"):
-            return [fault(injector.disarm(armed_rule.rule.id)) for armed_rule in injector.rules()]
+            return self._listing(
+                [fault(injector.disarm(armed_rule.rule.id)) for armed_rule in injector.rules()]
+            )
+
+    def _listing(self, faults: Iterable[Fault]) -> Listing[Fault]:
+        return Listing(faults, self._pace(), bytes_max=DEFAULTS.answer_max_bytes)
+
+    def _pace(self) -> Pace:
+        environment = self._cluster.environment
+        return Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
 
     @Operation("get", f"{PREFIX}/faults/{{id}}", refusals=("404",))
     async def fault(self, request: Request) -> Fault:
@@ -209,3 +245,14 @@ class FaultRoutes(Noun):
                 404, f"no rule {rule_id!r} is armed; GET {PREFIX}/faults lists those that are"
             )
         return rule_id
+
+
+def _idle_faults(
+    injector: Injector, idle_rules: Iterable[ArmedRule]
+) -> Generator[int, None, tuple[Fault, ...]]:
+    """The rules with the reasons why they could not strike, in steps."""
+    idle_faults = []
+    for armed_rule in idle_rules:
+        idle_faults.append(fault(armed_rule, injector.doubt(armed_rule.rule, is_in_hindsight=True)))
+        yield 1
+    return tuple(idle_faults)

@@ -99,9 +99,9 @@ class Operation(msgspec.Struct, frozen=True):
         summary = " ".join(first_paragraph.split()).removesuffix(".")
         type_hints = get_type_hints(method)
         answer_type, body_type = type_hints["return"], type_hints.get("body")
-        if get_origin(answer_type) in (WithStatus, LargeObject):
+        while get_origin(answer_type) in (WithStatus, LargeObject):
             (answer_type,) = get_args(answer_type)
-        elif get_origin(answer_type) is Listing:
+        if get_origin(answer_type) is Listing:
             answer_type = GenericAlias(list, get_args(answer_type))
         described_operation = msgspec.structs.replace(
             self,
@@ -132,11 +132,12 @@ class Operation(msgspec.Struct, frozen=True):
                 answer = await answerer(request, reader(request, self.body))
             if isinstance(answer, Response):
                 return answer
-            if isinstance(answer, Listing | LargeObject):
-                return await answer.response(status=int(self.status))
+            status = int(self.status)
             if isinstance(answer, WithStatus):
-                return as_json(answer.value, status=answer.status)
-            return as_json(answer, status=int(self.status))
+                answer, status = answer.value, answer.status
+            if isinstance(answer, Listing | LargeObject):
+                return await answer.response(status=status)
+            return as_json(answer, status=status)
 
         return respond
 

@@ -70,12 +70,15 @@ class ArmedRule(msgspec.Struct, eq=False):
     is_disarmed: bool = False
     """Whether the rule is no longer in force."""
     trace_index: int = -1
+    size_bytes: int = 0
+    """Size of the rule as JSON: about what it keeps."""
     _struck_waiters: dict[asyncio.Future[None], int] = {}
     _last_occurrence: int = 0
     """Greatest of the rule's ``occurrences``, which each match asks for; 0 if it has none."""
 
     def __post_init__(self) -> None:
         self._last_occurrence = max(self.rule.occurrences, default=0)
+        self.size_bytes = len(msgspec.json.encode(self.rule))
 
     @property
     def is_spent(self) -> bool:

@@ -121,7 +121,13 @@ class Injector:
         self._rng = rng
         self._rules: dict[str, ArmedRule] = {}
         self._latest_rules: dict[str, ArmedRule] = {}
+        """The rules in force, and of those that were disarmed the ones that had not struck."""
         self._idle_rules: dict[ArmedRule, None] = {}
+        """The same, also where another rule has the id by now."""
+        self._struck_ids: set[str] = set()
+        """Ids of the disarmed rules that had struck: others may name them."""
+        self.kept_bytes = 0
+        """Bytes of the rules and ids that are kept, as JSON."""
         self._index: Final = RuleIndex()
         self._live_rules: dict[ArmedRule, None] = {}
         """The rules in force that can still strike."""
@@ -150,14 +156,22 @@ class Injector:
         if rule.id in self._rules:
             raise ValueError(f"a rule {rule.id!r} is armed already")
         for field_name, named_rule_id in (("after", rule.after), ("until", rule.until)):
-            if named_rule_id is not None and named_rule_id not in self._latest_rules:
+            if (
+                named_rule_id is not None
+                and named_rule_id not in self._latest_rules
+                and named_rule_id not in self._struck_ids
+            ):
                 raise ValueError(f"{field_name}: no rule {named_rule_id!r} has been armed")
         action = rule.action
         if isinstance(action, ClusterAction) and self.cluster_control is None:
             raise ValueError(f"{action}: this can't be done here (the injector has no cluster)")
         armed_rule = self._rules[rule.id] = ArmedRule(rule)
+        if rule.id in self._struck_ids:
+            self._struck_ids.remove(rule.id)
+            self.kept_bytes -= len(rule.id)
         self._latest_rules[rule.id] = armed_rule
         self._idle_rules[armed_rule] = None
+        self.kept_bytes += armed_rule.size_bytes
         self._index.add(armed_rule)
         if rule.until is not None:
             self._rules_until.setdefault(rule.until, {})[armed_rule] = None
@@ -222,7 +236,9 @@ class Injector:
             if not self._rules_until[until_id]:
                 del self._rules_until[until_id]
         if armed_rule.struck:
-            self._idle_rules.pop(armed_rule, None)
+            del self._latest_rules[rule_id], self._idle_rules[armed_rule]
+            self._struck_ids.add(rule_id)
+            self.kept_bytes += len(rule_id) - armed_rule.size_bytes
         self._note_changes(armed_rule)
         armed_rule.give_up("it was disarmed")
         return armed_rule
@@ -270,6 +286,8 @@ class Injector:
         """Limits ``never_struck`` to the rules that are in force now and to later ones."""
         self._latest_rules = dict(self._rules)
         self._idle_rules = dict.fromkeys(self._rules.values())
+        self._struck_ids.clear()
+        self.kept_bytes = sum(armed_rule.size_bytes for armed_rule in self._idle_rules)
         self._note_changes(*self._rules.values())
 
     async def wait_until_struck(
@@ -335,7 +353,7 @@ class Injector:
 
     def _has_struck(self, rule_id: str) -> bool:
         named_rule = self._latest_rules.get(rule_id)
-        return named_rule is not None and named_rule.struck > 0
+        return rule_id in self._struck_ids if named_rule is None else named_rule.struck > 0
 
     def _has_ended(self, rule: FaultRule) -> bool:
         return rule.until is not None and self._has_struck(rule.until)

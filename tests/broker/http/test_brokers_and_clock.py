@@ -16,7 +16,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
-from txnsim.http._faults import PLAN_RULES_MAX
+from txnsim.http._faults import PLAN_RULES_MAX, RULES_BYTES_MAX, TOLD_RULES_MAX
 from txnsim.http.replies import BODY_BYTES_MAX
 
 # Brokers and leaders through the control port, over a cluster in virtual time.
@@ -360,6 +360,40 @@ async def test_rules_are_listed_and_shown_one_by_one(
     listed_rules = (await client.get("/api/v1/faults")).json()
     assert [rule_state["rule"]["id"] for rule_state in listed_rules] == ["a", "b"]
     assert (await client.get("/api/v1/faults/b")).json() == listed_rules[1]
+
+
+@within(run_story)
+async def test_rules_have_so_many_bytes_together_and_gone_ones_count_until_they_are_forgotten(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    large_rule = {**HOLD, "transactional_id": "x" * (BODY_BYTES_MAX - 1_000)}
+    most_rules = RULES_BYTES_MAX // (BODY_BYTES_MAX - 1_000) + 1
+    for number in range(most_rules):
+        answer = await client.post(FAULTS, json={**large_rule, "id": f"r{number}"})
+        assert answer.status_code == 201
+    refused = {**HOLD, "id": "refused"}
+    assert len((await client.get(FAULTS)).content) < 2 * RULES_BYTES_MAX
+    assert (await client.post(FAULTS, json=refused)).status_code == 422
+    assert len((await client.delete(FAULTS)).json()) == most_rules
+    refusal = (await client.post(FAULTS, json=refused)).json()["error"]
+    assert "POST /api/v1/faults/verify?forget=true" in refusal
+    verify_answer = await client.post(f"{FAULTS}/verify?forget=true")
+    assert verify_answer.status_code == 409
+    assert len(verify_answer.json()["never_struck"]) == most_rules
+    assert (await client.post(FAULTS, json=refused)).status_code == 201
+
+
+@within(run_story)
+async def test_an_error_names_so_many_rules_and_the_answer_has_all(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    rule_count = TOLD_RULES_MAX + 5
+    plan = [{**HOLD, "id": f"r{number}"} for number in range(rule_count)]
+    assert (await client.post(f"{FAULTS}/plan", json=plan)).status_code == 201
+    answer = await client.post(f"{FAULTS}/verify")
+    assert answer.json()["error"].count("crossings matched") == TOLD_RULES_MAX
+    assert "; and 5 more)" in answer.json()["error"]
+    assert len(answer.json()["never_struck"]) == rule_count
 
 
 @within(run_story)

@@ -187,3 +187,28 @@ def test_disarming_very_many_rules_looks_at_each_once() -> None:
 
     few_lines, many_lines = run(main)
     assert many_lines < 2.2 * few_lines
+
+
+def test_of_rules_that_have_struck_and_are_gone_only_the_ids_are_kept() -> None:
+    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
+        point, long_name = FaultPoint.CLIENT_REQUEST, "x" * 10_000
+        met_crossing = crossing(point, Subject(transactional_id=long_name))
+        for _ in range(3):
+            for number in range(10):
+                injector.arm(
+                    FaultRule(
+                        id=f"r{number}", point=point, action=Pass(), transactional_id=long_name
+                    )
+                )
+                injector.cross(met_crossing)
+                injector.disarm(f"r{number}")
+            assert injector.kept_bytes == 10 * len("r0")
+        # Others may still name them.
+        injector.arm(FaultRule(id="later", point=point, action=Pass(), after="r3"))
+        injector.arm(FaultRule(id="ended", point=point, action=Pass(), until="r4"))
+        injector.cross(met_crossing)
+        assert [armed_rule.matched for armed_rule in injector.rules()] == [1, 0]
+        injector.forget()
+        assert injector.kept_bytes == sum(rule.size_bytes for rule in injector.rules())
+
+    run(main)
