@@ -63,7 +63,9 @@ def _summary(report: DecisionReport) -> str:
         since_text = (
             "" if report.known_since_ms is None else f", since {time_text(report.known_since_ms)}"
         )
-        count_texts.append(f"could be judged: {report.known_percent:g} %{since_text}")
+        # What could not be read may hold more than is counted: open transactions of a partition.
+        scope_text = " of what could be read" if report.problems else ""
+        count_texts.append(f"could be judged: {report.known_percent:g} %{scope_text}{since_text}")
     return "; ".join(count_texts) + "."
 
 

@@ -41,7 +41,7 @@ async def committed_positions(
     while True:
         try:
             message = await cluster.ask_group_coordinator(group_id, request)
-            error, offsets = _parse(message)
+            error, offsets = _parse(message, partitions)
         except LOST_ANSWER_ERRORS as lost:
             error, offsets = lost.error or ErrorCode.network_exception, {}
         if error == ErrorCode.none:
@@ -54,13 +54,25 @@ async def committed_positions(
         await backoff.wait(deadline)
 
 
-def _parse(message: Any) -> tuple[ErrorCode, dict[TopicPartition, int]]:
+def _parse(
+    message: Any, partitions: Collection[TopicPartition] | None
+) -> tuple[ErrorCode, dict[TopicPartition, int]]:
+    """The first error and the positions of an answer.
+
+    Raises:
+        ClientError: It has a partition twice, or lacks one without giving an error.
+    """
     errors = [ErrorCode(message.error_code)]
-    offsets = {}
+    offsets: dict[TopicPartition, int] = {}
     for topic in message.topics:
         for partition_row in topic.partitions:
+            partition = TopicPartition(topic.name, partition_row.partition_index)
+            if partition in offsets:
+                raise ClientError(f"OffsetFetch: the broker answered twice about {partition}")
             errors.append(ErrorCode(partition_row.error_code))
-            offsets[TopicPartition(topic.name, partition_row.partition_index)] = (
-                partition_row.committed_offset
-            )
-    return next((error for error in errors if error != ErrorCode.none), ErrorCode.none), offsets
+            offsets[partition] = partition_row.committed_offset
+    error = next((error for error in errors if error != ErrorCode.none), ErrorCode.none)
+    unanswered = [partition for partition in partitions or () if partition not in offsets]
+    if unanswered and error == ErrorCode.none:
+        raise ClientError(f"OffsetFetch: the broker answered without {unanswered[0]}")
+    return error, offsets

@@ -24,6 +24,7 @@ from txnsim.types import TopicPartition
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class KeyLookup(msgspec.Struct, Generic[K], kw_only=True):
@@ -45,6 +46,36 @@ class KeyedResponse(msgspec.Struct, Generic[K, V], kw_only=True):
     """Keys whose broker must be looked up again."""
     waiting: dict[K, ErrorCode] = {}
     """Keys without a decision yet, each with the reason."""
+
+    def complete(self, key: K, outcome: V) -> None:
+        """Take a row with a key's outcome."""
+        self._take(key, self.completed, outcome)
+
+    def refuse(self, key: K, error: ClientError) -> None:
+        """Take a row with a final error of a key."""
+        self._take(key, self.error_by_key, error)
+
+    def send_elsewhere(self, key: K, error: ErrorCode) -> None:
+        """Take a row from which a key has another broker by now."""
+        self._take(key, self.unmapped, error)
+
+    def wait(self, key: K, error: ErrorCode) -> None:
+        """Take a row without a decision about a key."""
+        self._take(key, self.waiting, error)
+
+    def _take(self, key: K, outcomes: dict[K, T], outcome: T) -> None:
+        """Take a row about a key. With a second one the broker contradicts itself: neither of the
+        two counts, and the request may have taken effect.
+        """
+        if any(
+            key in taken
+            for taken in (self.completed, self.error_by_key, self.unmapped, self.waiting)
+        ):
+            contradiction = ClientError(f"the broker answered twice about {key}")
+            contradiction.in_doubt = True
+            self.error_by_key[key] = contradiction
+        else:
+            outcomes[key] = outcome
 
 
 _UNSAID: Final = UNSAID | {ErrorCode.concurrent_transactions}

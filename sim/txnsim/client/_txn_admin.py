@@ -29,7 +29,7 @@ from txnsim.client._requests_by_key import (
 )
 from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError, ConnectionLostError, or_raised
+from txnsim.client.errors import ClientError, ConnectionLostError, check_unrepeated, or_raised
 from txnsim.client.inspection.coordinators_asked import ask_while_all_serve, check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
@@ -145,6 +145,8 @@ class TransactionAdmin:
                         parse_listing(broker_id, state_row)
                         for state_row in message.transaction_states
                     )
+                    listed_ids = (listing.transactional_id for listing in listings)
+                    check_unrepeated(listed_ids, f"broker {broker_id} listed transactions")
                     return KeyedResponse(completed=dict.fromkeys(broker_ids_asked, listings))
                 case _E.coordinator_load_in_progress:
                     return KeyedResponse(waiting=dict.fromkeys(broker_ids_asked, error))
@@ -193,15 +195,13 @@ class TransactionAdmin:
             for state_row in message.transaction_states:
                 key, error = state_row.transactional_id, _E(state_row.error_code)
                 if error == _E.none:
-                    response.completed[key] = parse_description(asked_id, state_row)
+                    response.complete(key, parse_description(asked_id, state_row))
                 elif error == _E.coordinator_load_in_progress:
-                    response.waiting[key] = error
+                    response.wait(key, error)
                 elif error in _COORDINATOR_MOVED and broker_id is None:
-                    response.unmapped[key] = error
+                    response.send_elsewhere(key, error)
                 else:
-                    response.error_by_key[key] = ClientError(
-                        describe_failure(key, error), error=error
-                    )
+                    response.refuse(key, ClientError(describe_failure(key, error), error=error))
             return response
 
         return await self._by_key(
@@ -378,19 +378,26 @@ class TransactionAdmin:
                     unread_topics[topic_view.name] = failure
         target_partitions: list[TopicPartition] = []
         for id_slice in batches(topic_names):
+            failure_start = f"Failed to describe {len(id_slice)} topics"
             cluster_view = await self.cluster.refresh(id_slice)
             for view in cluster_view.topics:
                 if view.error:
                     raise ClientError(
-                        f"Failed to describe {len(id_slice)} topics: {message_of(view.error)}",
-                        error=_E(view.error),
+                        f"{failure_start}: {message_of(view.error)}", error=_E(view.error)
                     )
+                if (lack := _lack_of_partitions(view)) is not None:
+                    raise ClientError(f"{failure_start}: {view.name!r} is listed without {lack}")
                 target_partitions += [
                     TopicPartition(view.name, partition_view.partition)
                     for partition_view in view.partitions
                     if broker_id is None or broker_id in partition_view.replicas
                 ]
-        return SearchTargets(partitions=tuple(target_partitions), unread_topics=unread_topics)
+            unanswered = set(id_slice) - {view.name for view in cluster_view.topics}
+            if unanswered:
+                raise ClientError(f"{failure_start}: no answer about {min(unanswered)!r}")
+        return SearchTargets(
+            partitions=tuple(dict.fromkeys(target_partitions)), unread_topics=unread_topics
+        )
 
     async def _transactional_ids(self, producer_ids: set[int]) -> dict[int, str]:
         """Producer id -> transactional id; the last answer wins, as in Kafka's tool."""
@@ -520,15 +527,14 @@ class TransactionAdmin:
                 message = await self.cluster.ask(broker_id, request)
                 match _E(message.error_code):
                     case _E.none:
-                        response.completed[transactional_id] = identity_in(message)
+                        response.complete(transactional_id, identity_in(message))
                     case _E.coordinator_load_in_progress | _E.concurrent_transactions as error:
-                        response.waiting[transactional_id] = error
+                        response.wait(transactional_id, error)
                     case _E.not_coordinator | _E.coordinator_not_available as error:
-                        response.unmapped[transactional_id] = error
+                        response.send_elsewhere(transactional_id, error)
                     case error:
-                        response.error_by_key[transactional_id] = ClientError(
-                            fence_failure(transactional_id, error), error=error
-                        )
+                        failure = fence_failure(transactional_id, error)
+                        response.refuse(transactional_id, ClientError(failure, error=error))
             return response
 
         return await self._by_key(
@@ -568,18 +574,17 @@ def _parse_producers(
             )
             match error:
                 case _E.none:
-                    response.completed[key] = tuple(
-                        parse_producer(producer) for producer in partition_row.active_producers
-                    )
+                    producers = tuple(map(parse_producer, partition_row.active_producers))
+                    response.complete(key, producers)
                 case _E.not_leader_or_follower if fixed_id is None:
-                    response.unmapped[key] = error
+                    response.send_elsewhere(key, error)
                 case _E.unknown_topic_or_partition:
-                    response.waiting[key] = error
+                    response.wait(key, error)
                 case _:
                     failure_text = producers_failure(
                         key, error, partition_row.error_message, fixed_id
                     )
-                    response.error_by_key[key] = ClientError(failure_text, error=error)
+                    response.refuse(key, ClientError(failure_text, error=error))
     return response
 
 
@@ -595,12 +600,12 @@ def _parse_markers(
                     _E(partition_row.error_code),
                 )
                 if error == _E.none:
-                    response.completed[key] = None
+                    response.complete(key, None)
                 elif error in _RELOCATE:
-                    response.unmapped[key] = error
+                    response.send_elsewhere(key, error)
                 else:
                     failure_text = marker_failure(subject, error, coordinator_epoch)
-                    response.error_by_key[key] = ClientError(failure_text, error=error)
+                    response.refuse(key, ClientError(failure_text, error=error))
     return response
 
 
@@ -625,6 +630,15 @@ def _listing_failure(topic_view: TopicMetadata) -> ClientError | None:
         return ClientError(
             f"Failed to describe it: {message_of(topic_view.error)}", error=_E(topic_view.error)
         )
-    if not topic_view.partitions:
-        return ClientError("Failed to describe it: it is listed without a partition")
+    if (lack := _lack_of_partitions(topic_view)) is not None:
+        return ClientError(f"Failed to describe it: it is listed without {lack}")
     return None
+
+
+def _lack_of_partitions(topic_view: TopicMetadata) -> str | None:
+    """What a topic lacks of its partitions, which are numbered from 0 on; None if it has all."""
+    indexes = {partition_view.partition for partition_view in topic_view.partitions}
+    if not indexes:
+        return "a partition"
+    missing_index = next((index for index in range(max(indexes)) if index not in indexes), None)
+    return None if missing_index is None else f"partition {missing_index}"

@@ -20,7 +20,7 @@ The names below are public.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from txnsim.errors import ClientError, ErrorCode
@@ -113,3 +113,20 @@ def only_row(rows: Sequence[T], subject_text: str) -> T:
     if len(rows) != 1:
         raise ClientError(f"the broker answered with {len(rows)} rows {subject_text}, expected one")
     return rows[0]
+
+
+def check_unrepeated(keys: Iterable[Hashable], subject_text: str) -> None:
+    """Check that an answer has one row about each thing.
+
+    Args:
+        keys: What each row is about.
+        subject_text: Who answered about what, for the message: ``broker 1 listed groups``.
+
+    Raises:
+        ClientError: A broker answered twice about the same thing, and so contradicts itself.
+    """
+    seen_keys: set[Hashable] = set()
+    for key in keys:
+        if key in seen_keys:
+            raise ClientError(f"{subject_text}, and answered twice about {key}")
+        seen_keys.add(key)

@@ -6,7 +6,7 @@ a client to do without. Kafka's counterparts are ``Fetcher`` and ``FetchCollecto
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 from uuid import UUID
@@ -26,6 +26,7 @@ FETCH_BYTES_MAX: Final = 52_428_800
 """fetch.max.bytes."""
 PARTITION_BYTES_MAX: Final = 1_048_576
 """max.partition.fetch.bytes."""
+_FIRST_WITH_TOPIC_IDS: Final = 13
 LANE: Final = "fetch"
 """Connection for long polls, so that EndTxn never waits behind one."""
 
@@ -146,7 +147,7 @@ async def fetch(
 
     Raises:
         RetriableError: No leader answered in time.
-        ClientError: Refused; ``error`` says why, OFFSET_OUT_OF_RANGE for instance.
+        ClientError: ``error`` says why, OFFSET_OUT_OF_RANGE for instance; or a broken answer.
     """
     topic_partition = TopicPartition(topic, partition)
     fetch_options = FetchOptions(
@@ -196,6 +197,9 @@ async def ask_leader(
 ) -> list[FetchResult]:
     """One Fetch of several partitions to one broker. Errors are in the results; wrong leaders are
     removed from the cache. A leader whose epoch differs from the given one refuses (KIP-320).
+
+    Raises:
+        ClientError: The answer is not about these partitions, each once.
     """
     id_by_topic = {}
     for topic_partition in positions:
@@ -250,20 +254,48 @@ def _parse(
     id_by_topic: Mapping[str, UUID | None],
     isolation: IsolationLevel,
 ) -> list[FetchResult]:
+    return [
+        _parse_partition(topic_partition, partition_row, positions[topic_partition], isolation)
+        for topic_partition, partition_row in partition_rows(
+            message, positions, id_by_topic
+        ).items()
+    ]
+
+
+def partition_rows(
+    message: Any, partitions: Collection[TopicPartition], id_by_topic: Mapping[str, UUID | None]
+) -> dict[TopicPartition, Any]:
+    """The row of each partition in a Fetch answer without an error of its own.
+
+    Args:
+        message: The answer.
+        partitions: The partitions that the request named.
+        id_by_topic: Topic -> its id in the request; None if the request had its name.
+
+    Raises:
+        ClientError: The answer lacks a partition, has one twice or another one: without a fetch
+            session it is about exactly those of the request
+            (FetchSessionHandler.verifyFullFetchResponsePartitions).
+    """
     name_by_topic_id = {topic_id: topic_name for topic_name, topic_id in id_by_topic.items()}
-    fetch_results = []
+    row_by_partition: dict[TopicPartition, Any] = {}
     for topic_row in message.responses:
         topic_name = (
-            topic_row.topic if message.__version__ < 13 else name_by_topic_id[topic_row.topic_id]
+            topic_row.topic
+            if message.__version__ < _FIRST_WITH_TOPIC_IDS
+            else name_by_topic_id.get(topic_row.topic_id, f"with id {topic_row.topic_id}")
         )
         for partition_row in topic_row.partitions:
             topic_partition = TopicPartition(topic_name, partition_row.partition_index)
-            fetch_results.append(
-                _parse_partition(
-                    topic_partition, partition_row, positions[topic_partition], isolation
-                )
-            )
-    return fetch_results
+            if topic_partition not in partitions:
+                raise ClientError(f"Fetch: the broker answered about {topic_partition}, unasked")
+            if topic_partition in row_by_partition:
+                raise ClientError(f"Fetch: the broker answered twice about {topic_partition}")
+            row_by_partition[topic_partition] = partition_row
+    unanswered = [partition for partition in partitions if partition not in row_by_partition]
+    if unanswered:
+        raise ClientError(f"Fetch: the broker answered without {unanswered[0]}")
+    return row_by_partition
 
 
 def _parse_partition(

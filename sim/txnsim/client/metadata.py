@@ -179,15 +179,17 @@ def parse_coordinators(message: Any, keys: tuple[str, ...]) -> dict[str, tuple[i
     """Read a FindCoordinator answer of any version.
 
     Returns:
-        Key -> (error, broker id), for each of ``keys``: one that the answer lacks has
-        UNKNOWN_SERVER_ERROR.
+        Key -> (error, broker id), for each of ``keys``: one that the answer lacks, or has twice,
+        has UNKNOWN_SERVER_ERROR.
     """
     if message.__version__ >= 4:
-        rows = {
-            coordinator_row.key: (int(coordinator_row.error_code), coordinator_row.node_id)
-            for coordinator_row in message.coordinators
-        }
-        return {key: rows.get(key, (int(ErrorCode.unknown_server_error), -1)) for key in keys}
+        no_coordinator = int(ErrorCode.unknown_server_error), -1
+        rows: dict[str, tuple[int, int]] = {}
+        for coordinator_row in message.coordinators:
+            key = coordinator_row.key
+            coordinator = int(coordinator_row.error_code), coordinator_row.node_id
+            rows[key] = no_coordinator if key in rows else coordinator
+        return {key: rows.get(key, no_coordinator) for key in keys}
     return {keys[0]: (int(message.error_code), message.node_id)}
 
 

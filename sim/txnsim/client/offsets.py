@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -74,19 +74,14 @@ async def list_offsets(
                 partition = TopicPartition(topic.name, partition_row.partition_index)
                 error = ErrorCode(partition_row.error_code)
                 if error == ErrorCode.none:
-                    response.completed[partition] = FoundOffset(
-                        offset=partition_row.offset,
-                        timestamp_ms=partition_row.timestamp,
-                        leader_epoch=getattr(partition_row, "leader_epoch", -1),
-                    )
+                    _take_offset(response, partition, partition_row, timestamps.get(partition, 0))
                 elif error in _MOVED:
-                    response.unmapped[partition] = error
+                    response.send_elsewhere(partition, error)
                 elif error.retriable:
-                    response.waiting[partition] = error
+                    response.wait(partition, error)
                 else:
-                    response.error_by_key[partition] = ClientError(
-                        f"ListOffsets of {partition}: {error.name.upper()}", error=error
-                    )
+                    failure = f"ListOffsets of {partition}: {error.name.upper()}"
+                    response.refuse(partition, ClientError(failure, error=error))
         return response
 
     return await run_by_key(
@@ -97,6 +92,28 @@ async def list_offsets(
         ask_broker=ask,
         timeout_ms=timeout_ms,
     )
+
+
+def _take_offset(
+    response: KeyedResponse[TopicPartition, FoundOffset],
+    partition: TopicPartition,
+    partition_row: Any,
+    timestamp_ms: int,
+) -> None:
+    """Take a row without an error. Every log has a start and an end: -1 is an answer to other
+    questions alone.
+    """
+    has_always_offset = timestamp_ms in (LATEST_TIMESTAMP, EARLIEST_TIMESTAMP)
+    if partition_row.offset < (0 if has_always_offset else -1):
+        failure = f"ListOffsets of {partition}: the broker answered with offset"
+        response.refuse(partition, ClientError(f"{failure} {partition_row.offset}"))
+        return
+    found_offset = FoundOffset(
+        offset=partition_row.offset,
+        timestamp_ms=partition_row.timestamp,
+        leader_epoch=getattr(partition_row, "leader_epoch", -1),
+    )
+    response.complete(partition, found_offset)
 
 
 async def offset_of(

@@ -4,13 +4,14 @@ data. Kafka's counterpart: ``Fetcher``.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from txnsim.client import requests
 from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.errors import ClientError, RetriableError
-from txnsim.client.fetching import FETCH_BYTES_MAX, LANE
+from txnsim.client.fetching import FETCH_BYTES_MAX, LANE, partition_rows
 from txnsim.client.reactions import REFRESHING
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
@@ -40,7 +41,8 @@ async def fetch_batches(
         end_offset: Reading ends at this offset.
 
     Raises:
-        ClientError: This user may not read it, or the offsets are gone.
+        ClientError: This user may not read it, the offsets are gone, or the leader's answer is not
+            about this partition alone.
         RetriableError: No leader answered in time.
     """
     offset = start_offset
@@ -64,9 +66,10 @@ async def _fetch_batches(cluster: Cluster, partition: TopicPartition, offset: in
     while True:
         leader = await cluster.leader(partition, deadline=deadline)
         topic = cluster.view.topic(partition.topic)
+        id_by_topic = {partition.topic: None if topic is None else topic.topic_id}
         request = requests.fetch(
             {partition: offset},
-            id_by_topic={partition.topic: None if topic is None else topic.topic_id},
+            id_by_topic=id_by_topic,
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             max_wait_ms=0,
             min_bytes=1,
@@ -76,7 +79,8 @@ async def _fetch_batches(cluster: Cluster, partition: TopicPartition, offset: in
             timeout_ms=cluster.settings.request_timeout_ms,
         )
         try:
-            error, data = _answer_of(await cluster.ask(leader.leader_id, request, lane=LANE))
+            message = await cluster.ask(leader.leader_id, request, lane=LANE)
+            error, data = _answer_of(message, partition, id_by_topic)
         except LOST_ANSWER_ERRORS:
             error, data = ErrorCode.network_exception, b""
         if error == ErrorCode.none:
@@ -90,10 +94,12 @@ async def _fetch_batches(cluster: Cluster, partition: TopicPartition, offset: in
         await backoff.wait(deadline)
 
 
-def _answer_of(message: Any) -> tuple[ErrorCode, bytes]:
+def _answer_of(
+    message: Any, partition: TopicPartition, id_by_topic: Mapping[str, UUID | None]
+) -> tuple[ErrorCode, bytes]:
     """Error and bytes of an answer about one partition."""
     error = ErrorCode(getattr(message, "error_code", ErrorCode.none))
     if error != ErrorCode.none:
         return error, b""
-    ((row,),) = ([*topic.partitions] for topic in message.responses)
+    row = partition_rows(message, (partition,), id_by_topic)[partition]
     return ErrorCode(row.error_code), bytes(row.records or b"")

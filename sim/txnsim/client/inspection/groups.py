@@ -15,7 +15,7 @@ import msgspec
 from txnsim.client import group_requests
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import LOST_ANSWER_ERRORS
-from txnsim.client.errors import ClientError, RetriableError, code_name, only_row
+from txnsim.client.errors import ClientError, RetriableError, check_unrepeated, code_name, only_row
 from txnsim.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.errors import ErrorCode
@@ -165,6 +165,9 @@ async def _list_groups_of_broker(
         f"broker {broker_id} did not list its groups",
         lambda: admin.cluster.ask(broker_id, request),
         lambda answer: answer,
+    )
+    check_unrepeated(
+        (group_row.group_id for group_row in message.groups), f"broker {broker_id} listed groups"
     )
     return [
         GroupListing(
@@ -334,21 +337,21 @@ async def share_positions(admin: Admin, group_id: str) -> tuple[GroupPosition, .
         group_requests.describe_share_group_offsets(group_id),
         lambda answer: only_row(answer.groups, f"about group {group_id!r}"),
     )
-    return tuple(
-        sorted(
-            (
-                GroupPosition(
-                    partition=TopicPartition(topic.topic_name, partition_row.partition_index),
-                    offset=_none_if_negative(partition_row.start_offset),
-                    lag=_none_if_negative(getattr(partition_row, "lag", -1)),
-                    error=code_name(partition_row.error_code) if partition_row.error_code else "",
-                )
-                for topic in only_row(message.groups, f"about group {group_id!r}").topics
-                for partition_row in topic.partitions
-            ),
-            key=lambda position: position.partition,
+    share_group_positions = [
+        GroupPosition(
+            partition=TopicPartition(topic.topic_name, partition_row.partition_index),
+            offset=_none_if_negative(partition_row.start_offset),
+            lag=_none_if_negative(getattr(partition_row, "lag", -1)),
+            error=code_name(partition_row.error_code) if partition_row.error_code else "",
         )
+        for topic in only_row(message.groups, f"about group {group_id!r}").topics
+        for partition_row in topic.partitions
+    ]
+    check_unrepeated(
+        (position.partition for position in share_group_positions),
+        f"the coordinator described group {group_id!r}",
     )
+    return tuple(sorted(share_group_positions, key=lambda position: position.partition))
 
 
 async def reads_committed(admin: Admin, group_id: str) -> bool:
