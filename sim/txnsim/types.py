@@ -36,6 +36,13 @@ PRODUCER_EPOCH_MAX: Final = ProducerEpoch(32767)
 (TransactionMetadata.isEpochExhausted).
 """
 
+STORED_EPOCH_MAX: Final = 2**30
+"""Greatest epoch or generation that is taken over from a file or log: each election or rebalance
+raises it by one, and what it is sent in ends at 2^31-1.
+"""
+STORED_NUMBER_MAX: Final = 2**62
+"""Greatest offset or producer id that is taken over, likewise: its fields end at 2^63-1."""
+
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"
 SHARE_STATE_TOPIC: Final = "__share_group_state"

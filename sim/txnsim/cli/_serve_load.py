@@ -29,6 +29,7 @@ _MEGABYTE: Final = 1_000_000
 STOPPED: Final = "stopped"
 """The value of ``--clock-at`` that means the newest time on the disks."""
 _MILLISECONDS: Final = re.compile(r"\d{12,14}")
+_LAST_DATE_MS: Final = 253_402_300_799_999
 _LOSSES_SHOWN: Final = 20
 
 
@@ -128,6 +129,11 @@ def set_clock(environment: Environment, clock_text: str, disks: Disks | None) ->
         newest_ms = newest_timestamp(disks)
         if newest_ms is None:
             raise ConfigError(f"--clock-at {STOPPED}: there is no record on the disks")
+        if newest_ms > _LAST_DATE_MS:
+            raise ConfigError(
+                f"--clock-at {STOPPED}: the newest time on the disks is {newest_ms} ms, after the"
+                " year 9999: give a time"
+            )
         clock.shift(newest_ms - clock.now_ms())
     else:
         clock.shift(_parse_time(clock_text) - clock.now_ms())

@@ -17,7 +17,7 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.group.record_kinds import KIND_OF, kinds, message_of, record_of
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.on_demand_imports import OnDemand
-from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, STORED_EPOCH_MAX, TopicPartition
 from txnsim.wire.batch_header import BatchHeader, pack_batch
 from txnsim.wire.decoder import DecodeFaultError, reader
 from txnsim.wire.encoder import write_in_steps, writer
@@ -31,6 +31,8 @@ else:
 
 _NUMBER_FORMAT: Final = struct.Struct("!h")
 
+_RAISED_FIELDS: Final = ("generation", "epoch", "assignment_epoch", "member_epoch")
+"""Numbers of a group that its coordinator raises by one, and sends as an int32."""
 _LEGACY_OFFSET_COMMIT: Final = 0
 _OFFSET_COMMIT: Final = 1
 
@@ -226,13 +228,22 @@ def _decode_offset(key: bytes, value: bytes | None) -> GroupRecord | None:
 
 
 def _decode_value(value_classes: Sequence[Any], value: bytes) -> Any | None:
-    """The value, decoded by its version number; None for an unknown version."""
+    """The value, decoded by its version number; None for an unknown version.
+
+    Raises:
+        CorruptLogRecordError: A coordinator could not go on from it.
+    """
     (version,) = _NUMBER_FORMAT.unpack_from(value)
-    return (
-        _decode_message(value_classes[version], value)
-        if 0 <= version < len(value_classes)
-        else None
-    )
+    if not 0 <= version < len(value_classes):
+        return None
+    message = _decode_message(value_classes[version], value)
+    for field in _RAISED_FIELDS:
+        if getattr(message, field, 0) > STORED_EPOCH_MAX:
+            raise CorruptLogRecordError(
+                f"a record of __consumer_offsets has {field} {getattr(message, field)}, which"
+                " leaves no room for the next ones"
+            )
+    return message
 
 
 def _decode_message(message_class: Any, encoded: bytes) -> Any:

@@ -36,6 +36,7 @@ from txnsim.txn.log_reader import read_log
 from txnsim.txn.producer_ids import BLOCK_LENGTH
 from txnsim.types import (
     INTERNAL_TOPICS,
+    STORED_NUMBER_MAX,
     TRANSACTION_STATE_TOPIC,
     BrokerId,
     LeaderEpoch,
@@ -65,7 +66,7 @@ class LoadedCluster(msgspec.Struct, frozen=True, kw_only=True):
     losses: tuple[DataLoss, ...]
     """Data that the brokers have thrown away during recovery."""
     left_out: tuple[str, ...]
-    """Folders that belong to no topic of this cluster, with reasons."""
+    """Folders that no broker serves, or that are missing or unreadable, with reasons."""
 
     @property
     def lacks_coordinators(self) -> bool:
@@ -100,7 +101,7 @@ def load_cluster(
         OSError: A file can't be read.
     """
     image = image_of_disks(disks, settings=settings, fleet=fleet)
-    left_out_folders: list[str] = []
+    left_out_folders = list(disks.passed_by)
     losses: list[DataLoss] = []
     logs_by_broker: dict[BrokerId, dict[TopicPartition, LoadedReplicaLog]] = {
         disk_broker_id: {} for disk_broker_id in disks.folders
@@ -158,14 +159,18 @@ def _stray_reason(folder: StoredFolder, topic: TopicImage | None, broker_id: Bro
 
 def _first_producer_id(disks: Disks, logs_by_broker: Logs) -> ProducerId:
     """The first free producer id: the controller's, or the start of the block after all ids
-    seen.
+    seen. Ids that no controller can have given out count for nothing: a client may write any.
     """
     stored_next_id = 0 if disks.metadata is None else disks.metadata.next_producer_id
     highest_id = max(
-        _seen_producer_ids(
-            stored_next_id.log
-            for log_by_partition in logs_by_broker.values()
-            for stored_next_id in log_by_partition.values()
+        (
+            producer_id
+            for producer_id in _seen_producer_ids(
+                stored_replica.log
+                for log_by_partition in logs_by_broker.values()
+                for stored_replica in log_by_partition.values()
+            )
+            if producer_id <= STORED_NUMBER_MAX
         ),
         default=-1,
     )

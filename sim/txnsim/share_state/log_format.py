@@ -16,7 +16,7 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.interbroker.share_state import ShareKey, StateBatch
 from txnsim.on_demand_imports import OnDemand
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
-from txnsim.types import uuid_from, uuid_text
+from txnsim.types import STORED_EPOCH_MAX, uuid_from, uuid_text
 from txnsim.wire.decoder import DecodeFaultError, reader
 from txnsim.wire.encoder import write_in_steps, writer
 from txnsim.wire.records import Record, build_batch
@@ -147,6 +147,11 @@ def decode_record(key: bytes, value: bytes | None) -> ShareRecord | None:
 
 def _decode_snapshot(key: ShareKey, value: bytes) -> ShareSnapshot:
     message = _read_message(schema.ShareSnapshotValue, value)
+    if message.snapshot_epoch > STORED_EPOCH_MAX:
+        raise CorruptLogRecordError(
+            f"a record of __share_group_state has snapshot epoch {message.snapshot_epoch}, which"
+            " leaves no room for the next ones"
+        )
     return ShareSnapshot(
         key=key,
         snapshot_epoch=message.snapshot_epoch,

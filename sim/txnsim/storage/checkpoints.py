@@ -6,7 +6,7 @@ Kafka's counterparts: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpoin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from txnsim.errors import CorruptLogRecordError
@@ -16,6 +16,8 @@ CHECKPOINT_VERSION: Final = 0
 HEADER_LINES: Final = 2
 DIGITS_MAX: Final = 19
 """Most digits of a 64-bit number; for thousands of digits Python raises an error of its own."""
+_INT32_MAX: Final = 2**31 - 1
+_INT64_MAX: Final = 2**63 - 1
 
 
 def encode_leader_epochs(epochs: Iterable[tuple[int, int]]) -> str:
@@ -34,7 +36,7 @@ def decode_leader_epochs(text: str, *, error_prefix: str) -> tuple[tuple[int, in
     return tuple(
         (int(epoch), int(offset))
         for epoch, offset in (
-            _split_entry(line, 2, line_prefix)
+            _split_entry(line, (_INT32_MAX, _INT64_MAX), line_prefix)
             for line, line_prefix in _entry_lines(text, error_prefix)
         )
     )
@@ -61,7 +63,9 @@ def decode_offsets(text: str, *, error_prefix: str) -> dict[TopicPartition, int]
     """
     offsets: dict[TopicPartition, int] = {}
     for line, line_prefix in _entry_lines(text, error_prefix):
-        topic, partition, offset = _split_entry(line, 3, line_prefix, word_count=1)
+        topic, partition, offset = _split_entry(
+            line, (_INT32_MAX, _INT64_MAX), line_prefix, word_count=1
+        )
         offsets[TopicPartition(topic, int(partition))] = int(offset)
     return offsets
 
@@ -95,16 +99,19 @@ def _entry_lines(text: str, error_prefix: str) -> list[tuple[str, str]]:
 
 
 def _split_entry(
-    line: str, field_count: int, line_prefix: str, *, word_count: int = 0
+    line: str, number_limits: Sequence[int], line_prefix: str, *, word_count: int = 0
 ) -> list[str]:
-    """Split an entry into its fields; all after the first ``word_count`` must be numbers."""
+    """Split an entry into its fields: after ``word_count`` words a number for each limit."""
     entry_fields = line.split(" ")
-    if len(entry_fields) != field_count or not all(map(_is_number, entry_fields[word_count:])):
+    if len(entry_fields) != word_count + len(number_limits) or not all(
+        map(_is_number, entry_fields[word_count:], number_limits)
+    ):
         raise CorruptLogRecordError(f"{line_prefix}: {line!r} is no entry")
     return entry_fields
 
 
-def _is_number(field: str) -> bool:
-    """Whether the text is a 64-bit number, as a broker writes it."""
+def _is_number(field: str, limit: int) -> bool:
+    """Whether the text is a number up to a limit, as a broker writes it."""
     digits = field.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MAX
+    is_short = digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MAX
+    return is_short and int(digits) <= limit

@@ -23,7 +23,13 @@ from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.storage.regular_file import RegularFile
 from txnsim.storage.replica_files import replica_files
 from txnsim.storage.replica_loading import CheckpointedOffsets
-from txnsim.types import INTERNAL_TOPICS, BrokerId, TopicPartition
+from txnsim.types import (
+    INTERNAL_TOPICS,
+    STORED_EPOCH_MAX,
+    STORED_NUMBER_MAX,
+    BrokerId,
+    TopicPartition,
+)
 
 _METADATA_PARTITION: Final = names.topic_partition_of(StoredMetadata.FOLDER)
 
@@ -49,6 +55,8 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
     meta: MetaProperties
     folders: tuple[StoredFolder, ...]
     """The replicas by topic and partition, without the metadata log."""
+    passed_by: tuple[str, ...] = ()
+    """What holds a replica by its name, or by a checkpoint, and is not read, with reasons."""
 
 
 class Disks(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +67,8 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
     """Broker id -> its replicas, by topic and partition."""
     metadata: StoredMetadata | None
     """The metadata of the newest copy; None if there is no metadata log, as with ZooKeeper."""
+    passed_by: tuple[str, ...] = ()
+    """What the directories pass by."""
 
     @property
     def size_bytes(self) -> int:
@@ -120,6 +130,7 @@ def find_disks(paths: Sequence[Path]) -> Disks:
         cluster_id=first_directory.meta.cluster_id,
         folders=_folders_by_broker(directories, metadata := _newest_metadata(directories)),
         metadata=metadata,
+        passed_by=tuple(text for directory in directories for text in directory.passed_by),
     )
 
 
@@ -138,7 +149,12 @@ def _read_directory(path: Path) -> LogDirectory:
             checkpoint_name: _read_offsets(path / checkpoint_name)
             for checkpoint_name in names.FileName.checkpoints()
         }
-        return LogDirectory(path=path, meta=meta, folders=_stored_folders(path, checkpoint_offsets))
+        return LogDirectory(
+            path=path,
+            meta=meta,
+            folders=_stored_folders(path, checkpoint_offsets),
+            passed_by=tuple(_passed_by(path, checkpoint_offsets[names.FileName.HIGH_WATERMARKS])),
+        )
     except CorruptLogRecordError as error:
         raise ConfigError(str(error)) from error
 
@@ -187,6 +203,35 @@ def _stored_folders(
     )
 
 
+def _passed_by(path: Path, high_watermarks: Mapping[TopicPartition, int]) -> Iterator[str]:
+    """What a broker passes by in silence as it starts (LogManager.loadLogs), with reasons: it lists
+    folders, and a link that leads nowhere is none.
+    """
+    absent_partitions = {partition for partition, offset in high_watermarks.items() if offset > 0}
+    for folder_path in sorted(path.iterdir()):
+        leaving = names.LeavingFolder.parse(folder_path)
+        partition = names.topic_partition_of(folder_path.name)
+        if leaving is not None:
+            absent_partitions.discard(leaving.topic_partition)
+            yield f"{folder_path}: {leaving.meaning}; passed by"
+        elif partition is not None:
+            absent_partitions.discard(partition)
+            if not folder_path.is_dir():
+                yield f"{folder_path}: {_listing_error(folder_path)}; passed by"
+    for partition in sorted(absent_partitions):
+        checkpoint_path = path / names.FileName.HIGH_WATERMARKS
+        yield f"{checkpoint_path}: it names {partition} with records, whose folder is not here"
+
+
+def _listing_error(path: Path) -> str:
+    """Why a path can't be listed."""
+    try:
+        next(path.iterdir(), None)
+    except OSError as error:
+        return error.strerror or str(error)
+    return "it is no folder"
+
+
 def _topic_id(folder: Path) -> uuid.UUID | None:
     metadata_path = folder / names.FileName.PARTITION_METADATA
     if not metadata_path.exists():
@@ -209,8 +254,34 @@ def _newest_metadata(directories: Iterable[LogDirectory]) -> StoredMetadata | No
         except CorruptLogRecordError as error:
             raise ConfigError(str(error)) from error
         if metadata is not None:
+            _refuse_without_room(metadata, directory.path / StoredMetadata.FOLDER)
             readable_copies.append(metadata)
     return max(readable_copies, key=lambda metadata: metadata.age, default=None)
+
+
+def _refuse_without_room(metadata: StoredMetadata, folder: Path) -> None:
+    """Refuse metadata from which a controller could not go on: it raises these numbers."""
+    partitions = [
+        (TopicPartition(topic.name, index), partition)
+        for topic in metadata.image.topics.values()
+        for index, partition in enumerate(topic.partitions)
+    ]
+    for subject, number, limit in (
+        ("it ends at offset", metadata.image.offset, STORED_NUMBER_MAX),
+        ("the next producer id is", metadata.next_producer_id, STORED_NUMBER_MAX),
+        *(
+            (f"{name} has {epoch_name} epoch", epoch, STORED_EPOCH_MAX)
+            for name, partition in partitions
+            for epoch_name, epoch in (
+                ("leader", partition.leader_epoch),
+                ("partition", partition.partition_epoch),
+            )
+        ),
+    ):
+        if number > limit:
+            raise ConfigError(
+                f"{folder}: {subject} {number}, which leaves no room for the next ones"
+            )
 
 
 def _folders_by_broker(

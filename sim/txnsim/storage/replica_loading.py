@@ -24,6 +24,7 @@ from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
 from txnsim.storage.log_file import TornTail, read_log_file
 from txnsim.storage.regular_file import RegularFile
 from txnsim.storage.replica_files import ReplicaFiles, SegmentFiles, replica_files
+from txnsim.types import STORED_EPOCH_MAX, STORED_NUMBER_MAX
 from txnsim.wire.batch import BatchHeader, read_control_record
 
 DEVIATIONS: Final = (
@@ -81,8 +82,9 @@ def load_replica(
     """Load the log with which a broker would go on.
 
     Raises:
-        ConfigError: The log has batches of an old format, or after a clean shutdown a marker that
-            can't be read; the message names the place.
+        ConfigError: The log has batches of an old format, an offset or a leader epoch that leaves
+            no room for the next ones, or after a clean shutdown a marker that can't be read; the
+            message names the place.
         OSError: A file can't be read.
     """
     try:
@@ -104,6 +106,10 @@ def _load_log(
     first_offset = (
         files.segments[0].base_offset if files.segments else checkpointed_offsets.log_start_offset
     )
+    last_start = files.segments[-1].base_offset if files.segments else 0
+    for offset in (checkpointed_offsets.log_start_offset, last_start):
+        if offset > STORED_NUMBER_MAX:
+            raise ConfigError(f"{replica.path}: {_without_room('the log begins at', offset)}")
     losses: list[DataLoss] = []
     loader = LogLoader(
         topic_partition=replica.topic_partition,
@@ -198,6 +204,7 @@ def _batches(
         segment.log, on_torn=torn_tails.append, checks_crc=checks_crc
     ):
         header = stored_batch.header
+        _refuse_without_room(header, segment.log, stored_batch.position)
         if header.base_offset < max(least_offset, segment.base_offset):
             reason = (
                 f"offset {header.base_offset} comes behind {max(least_offset, segment.base_offset)}"
@@ -214,6 +221,23 @@ def _batches(
         yield stored_batch.batch_bytes, header
     if torn_tails:
         _refuse_old_format(segment.log, torn_tails[0])
+
+
+def _refuse_without_room(header: BatchHeader, path: Path, position: int) -> None:
+    """Refuse a batch behind which a broker could not go on: it raises these numbers, and sends
+    them. The CRC covers neither base offset nor leader epoch.
+    """
+    if header.last_offset > STORED_NUMBER_MAX:
+        complaint = _without_room("a batch ends at offset", header.last_offset)
+    elif header.leader_epoch > STORED_EPOCH_MAX:
+        complaint = _without_room("a batch has leader epoch", header.leader_epoch)
+    else:
+        return
+    raise ConfigError(f"{path}, byte {position}: {complaint}")
+
+
+def _without_room(subject: str, number: int) -> str:
+    return f"{subject} {number}, which leaves no room for the next ones"
 
 
 def _torn_tail(path: Path, position: int, reason: str) -> TornTail:
@@ -279,7 +303,13 @@ def _leader_epochs(folder: Path, losses: list[DataLoss]) -> tuple[tuple[int, int
         return ()
     checkpoint_text = RegularFile(checkpoint_path).text()
     try:
-        return checkpoints.decode_leader_epochs(checkpoint_text, error_prefix=str(checkpoint_path))
+        leader_epochs = checkpoints.decode_leader_epochs(
+            checkpoint_text, error_prefix=str(checkpoint_path)
+        )
+        highest_epoch = max((epoch for epoch, _ in leader_epochs), default=0)
+        if highest_epoch > STORED_EPOCH_MAX:
+            complaint = _without_room("it has leader epoch", highest_epoch)
+            raise CorruptLogRecordError(complaint)
     except CorruptLogRecordError as error:
         losses.append(
             DataLoss(
@@ -287,6 +317,7 @@ def _leader_epochs(folder: Path, losses: list[DataLoss]) -> tuple[tuple[int, int
             )
         )
         return ()
+    return leader_epochs
 
 
 def _producer_snapshots(

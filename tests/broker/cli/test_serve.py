@@ -771,6 +771,10 @@ def test_the_clock_begins_where_the_disks_stopped(disk: Path, tmp_path: Path) ->
     write_disk(tmp_path / "empty", {("orders", 0): LogDriver().log})
     with pytest.raises(ConfigError, match="no record on the disks"):
         clock_at("stopped", log_directory=tmp_path / "empty")
+    (log_path,) = (tmp_path / "empty" / "orders-0").glob("*.log")
+    log_path.write_bytes(plain(timestamp=2**63 - 1))
+    with pytest.raises(ConfigError, match="9223372036854775807 ms, after the year 9999: give"):
+        clock_at("stopped", log_directory=tmp_path / "empty")
 
 
 def test_what_is_no_time_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import uuid
+from typing import Final
 
 import pytest
 
@@ -246,6 +247,24 @@ def test_kinds_and_versions_of_later_releases_are_skipped(key: bytes, record_val
 )
 def test_damage_names_the_record(key: bytes, record_value: bytes | None) -> None:
     with pytest.raises(CorruptLogRecordError, match=key.hex()):
+        decode_record(key, record_value)
+
+
+NO_ROOM: Final = struct.pack("!i", 2**31 - 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "record_value"),
+    [
+        (2, b"\0\0" + text("consumer") + NO_ROOM + 4 * b"\xff" + bytes(4)),
+        (3, b"\0\0" + NO_ROOM + b"\0"),
+    ],
+)
+def test_a_number_that_the_coordinator_could_not_raise_is_named(
+    kind: int, record_value: bytes
+) -> None:
+    key = struct.pack("!h", kind) + text("g")
+    with pytest.raises(CorruptLogRecordError, match="2147483647, which leaves no room"):
         decode_record(key, record_value)
 
 

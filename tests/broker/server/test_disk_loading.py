@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from pathlib import Path
 from typing import Final
@@ -103,6 +104,49 @@ def test_folders_of_no_topic_are_left_out_and_told(tmp_path: Path) -> None:
     assert f"{path / 'orders-0'}: it is of an older topic of that name, whose id was {ORDERS}" in (
         load(path).left_out
     )
+
+
+def test_what_holds_a_replica_by_its_name_and_is_passed_by_is_told(tmp_path: Path) -> None:
+    path = disk(tmp_path, ("orders", 0), ("orders", 1), ("orders", 2), ("orders", 3))
+    topic_id = uuid.UUID(int=11)
+    partitions = [partition(topic_id, index) for index in range(4)]
+    write_metadata_log(path / FOLDER, [topic("orders", topic_id), *partitions])
+    shutil.rmtree(path / "orders-1")
+    (path / "orders-1").symlink_to(path / "orders-1")
+    leaving_folder = path / f"orders-2.{32 * 'a'}-delete"
+    (path / "orders-2").rename(leaving_folder)
+    shutil.rmtree(path / "orders-3")
+    assert load(path).left_out == (
+        f"{path / 'orders-1'}: Too many levels of symbolic links; passed by",
+        f"{leaving_folder}: a broker was deleting it; passed by",
+        f"{path / 'replication-offset-checkpoint'}: it names orders-3 with records, whose folder is"
+        " not here",
+    )
+
+
+@pytest.mark.parametrize(
+    ("records", "complaint"),
+    [
+        ([partition(ORDERS, epoch=2**31 - 1)], "orders-0 has leader epoch 2147483647"),
+        (
+            [partition(ORDERS), producer_ids(2**63 - 1)],
+            "the next producer id is 9223372036854775807",
+        ),
+    ],
+)
+def test_metadata_from_which_no_controller_could_go_on_are_refused_by_name(
+    tmp_path: Path, records: list[bytes], complaint: str
+) -> None:
+    path = disk(tmp_path, ("orders", 0))
+    write_metadata_log(path / FOLDER, [topic("orders", ORDERS), *records])
+    with pytest.raises(ConfigError, match=f"{complaint}, which leaves no room for the next ones"):
+        load(path)
+
+
+def test_a_producer_id_that_no_controller_gave_out_does_not_use_up_the_others(
+    tmp_path: Path,
+) -> None:
+    assert load(disk(tmp_path, ("orders", 0), producer_id=2**63 - 1)).first_producer_id == 0
 
 
 def test_a_folder_with_which_no_broker_starts_is_refused(tmp_path: Path) -> None:

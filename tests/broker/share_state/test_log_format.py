@@ -115,6 +115,12 @@ def test_damaged_bytes_are_told(key: bytes, record_value: bytes) -> None:
         decode_record(key, record_value)
 
 
+def test_a_snapshot_epoch_that_can_t_be_raised_is_named() -> None:
+    key, record_value = encode_record(msgspec.structs.replace(RECORDS[0], snapshot_epoch=2**31 - 1))
+    with pytest.raises(CorruptLogRecordError, match="snapshot epoch 2147483647, which leaves"):
+        decode_record(key, record_value)
+
+
 def test_a_batch_that_is_made_with_breaks_has_the_same_bytes() -> None:
     long_batches = tuple(StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(200))
     records = (*RECORDS, msgspec.structs.replace(RECORDS[3], batches=long_batches))

@@ -305,3 +305,13 @@ def test_damage_is_reported_with_its_place() -> None:
         tuple(txn_index.decode(b"\0\1" + index_bytes[2:], error_prefix="f"))
     with pytest.raises(CorruptLogRecordError, match="f, byte 34: the marker at 9 comes behind"):
         tuple(txn_index.decode(index_bytes[:34] * 2, error_prefix="f"))
+
+
+@pytest.mark.parametrize(
+    "entry", ["t 2147483648 0", "t 0 9223372036854775808", "t 0 9999999999999999999"]
+)
+def test_a_checkpoint_has_numbers_of_a_broker(entry: str) -> None:
+    with pytest.raises(CorruptLogRecordError, match="is no entry"):
+        checkpoints.decode_offsets(f"0\n1\n{entry}\n", error_prefix="f")
+    with pytest.raises(CorruptLogRecordError, match="is no entry"):
+        checkpoints.decode_leader_epochs(f"0\n1\n{entry[2:]}\n", error_prefix="f")

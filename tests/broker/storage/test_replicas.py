@@ -14,7 +14,7 @@ from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names, producer_snapshot
 from txnsim.storage.replica_loading import CheckpointedOffsets, LoadedReplica, load_replica
-from txnsim.types import TopicPartition
+from txnsim.types import STORED_EPOCH_MAX, TopicPartition
 from txnsim.wire.batch import assign, iter_batches
 from txnsim.wire.batch_header import pack_batch
 from txnsim.wire.codec import run_to_end
@@ -198,6 +198,49 @@ def test_a_log_that_ends_below_its_start_is_given_up(folder: Path) -> None:
     assert loaded_replica.log.log_end_offset == 900
     assert loaded_replica.losses[-1].reason == "the log ends at 8, below its start 900"
     assert loaded_replica.losses[-1].size == sum(path.stat().st_size for path in logs(folder))
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize(
+    ("base_offset", "leader_epoch", "complaint"),
+    [
+        (0, 2**31 - 1, "a batch has leader epoch 2147483647"),
+        (0, STORED_EPOCH_MAX + 1, "a batch has leader epoch 1073741825"),
+        (2**63 - 2, 0, "a batch ends at offset 9223372036854775806"),
+    ],
+)
+def test_a_batch_behind_which_no_broker_could_go_on_is_refused_by_name(
+    tmp_path: Path, base_offset: int, leader_epoch: int, complaint: str, is_clean: bool
+) -> None:
+    batch = assign(plain(), base_offset=base_offset, leader_epoch=leader_epoch)
+    path = tmp_path / names.Suffix.LOG.file_name(0)
+    path.write_bytes(batch)
+    with pytest.raises(ConfigError) as error_info:
+        load(tmp_path, is_clean=is_clean)
+    expected_text = f"{path}, byte 0: {complaint}, which leaves no room for the next ones"
+    assert str(error_info.value) == expected_text
+
+
+def test_a_batch_with_the_last_epoch_that_has_room_is_loaded(tmp_path: Path) -> None:
+    batch = assign(plain(), base_offset=0, leader_epoch=STORED_EPOCH_MAX)
+    (tmp_path / names.Suffix.LOG.file_name(0)).write_bytes(batch)
+    assert load(tmp_path).log.epochs.latest == STORED_EPOCH_MAX
+
+
+def test_a_log_that_begins_where_none_can_go_on_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the log begins at 9223372036854775807, which leaves no"):
+        load(tmp_path, noted_offsets=CheckpointedOffsets(log_start_offset=2**63 - 1))
+    (tmp_path / names.Suffix.LOG.file_name(2**63 - 1)).write_bytes(b"")
+    with pytest.raises(ConfigError, match="the log begins at 9223372036854775807"):
+        load(tmp_path)
+
+
+def test_a_leader_epoch_without_room_is_taken_from_the_batches(folder: Path) -> None:
+    path = folder / "leader-epoch-checkpoint"
+    path.write_text("0\n1\n2147483647 0\n")
+    loaded_replica = load(folder, is_clean=True)
+    assert loaded_replica.log.snapshot().leader_epochs == ((0, 0),)
+    assert "leader epoch 2147483647, which leaves no room" in loaded_replica.losses[0].reason
 
 
 def test_an_empty_folder_is_an_empty_log(tmp_path: Path) -> None:
