@@ -209,11 +209,11 @@ def _passed_by(path: Path, high_watermarks: Mapping[TopicPartition, int]) -> Ite
     """
     absent_partitions = {partition for partition, offset in high_watermarks.items() if offset > 0}
     for folder_path in sorted(path.iterdir()):
-        leaving = names.LeavingFolder.parse(folder_path)
+        unserved = names.UnservedFolder.parse(folder_path)
         partition = names.topic_partition_of(folder_path.name)
-        if leaving is not None:
-            absent_partitions.discard(leaving.topic_partition)
-            yield f"{folder_path}: {leaving.meaning}; passed by"
+        if unserved is not None:
+            absent_partitions.discard(unserved.topic_partition)
+            yield f"{folder_path}: {unserved.meaning}; passed by"
         elif partition is not None:
             absent_partitions.discard(partition)
             if not folder_path.is_dir():

@@ -93,9 +93,9 @@ def checked_offset(offset: int, path: Path) -> int:
 _FOLDER_RE: Final = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)")
 FOREIGN_FOLDER: Final = "it holds segments, and its name is none that Kafka gives, TOPIC-PARTITION"
 """What is wrong with a folder that is foreign (``PartitionDirectory.is_foreign``)."""
-_LEAVING_FOLDER_RE: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(delete|future|stray)")
+_UNSERVED_FOLDER_RE: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(delete|future|stray)")
 """Name of a folder that is being deleted or moved to another directory, or that is stray."""
-_LEAVING_MEANINGS: Final = {
+_UNSERVED_MEANINGS: Final = {
     "delete": "a broker was deleting it",
     "future": "a broker was moving it here from another directory",
     "stray": "a broker found that it has no such replica any more",
@@ -149,7 +149,7 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a folder holds segments and has no name that a broker gives, as a copy by hand
         has (``orders-0.copy``).
         """
-        if cls.parse(path) is not None or _LEAVING_FOLDER_RE.fullmatch(path.name):
+        if cls.parse(path) is not None or _UNSERVED_FOLDER_RE.fullmatch(path.name):
             return False
         try:
             return path.is_dir() and any(
@@ -179,21 +179,22 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class LeavingFolder(msgspec.Struct, frozen=True, kw_only=True):
+class UnservedFolder(msgspec.Struct, frozen=True, kw_only=True):
     """A folder that held a replica, by its name, and that no broker serves."""
 
     topic_partition: TopicPartition
+    path: Path
     meaning: str
     """What its name says, as a clause."""
 
     @classmethod
-    def parse(cls, path: Path) -> LeavingFolder | None:
+    def parse(cls, path: Path) -> UnservedFolder | None:
         """The folder at a path, by its name; None for another one."""
-        match = _LEAVING_FOLDER_RE.fullmatch(path.name)
+        match = _UNSERVED_FOLDER_RE.fullmatch(path.name)
         topic_partition = None if match is None else topic_partition_of(match[1])
         if match is None or topic_partition is None:
             return None
-        return cls(topic_partition=topic_partition, meaning=_LEAVING_MEANINGS[match[2]])
+        return cls(topic_partition=topic_partition, path=path, meaning=_UNSERVED_MEANINGS[match[2]])
 
 
 def directory_name(topic_partition: TopicPartition) -> str:
@@ -205,7 +206,7 @@ def topic_partition_of(folder_name: str) -> TopicPartition | None:
     """The partition from the name of a replica's folder; None for other folders and deleted
     replicas.
     """
-    if _LEAVING_FOLDER_RE.fullmatch(folder_name):
+    if _UNSERVED_FOLDER_RE.fullmatch(folder_name):
         return None
     match = _FOLDER_RE.fullmatch(folder_name)
     return None if match is None else _topic_partition(match)

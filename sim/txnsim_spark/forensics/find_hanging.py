@@ -72,6 +72,7 @@ from txnsim_spark.scan.segments import (
     log_dirs_in,
     refuse_logs_of_two_clusters,
     replicas_in,
+    unserved_folders,
 )
 from txnsim_spark.stores.mirror import overlapping_map
 
@@ -210,6 +211,7 @@ class DirectoryReader:
         self.found_topics = KnownTopics()
         """Topics that exist, by the metadata log."""
         self._identities = Identities()
+        self._unserved: tuple[str, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -247,6 +249,7 @@ class DirectoryReader:
         replicas = replicas_in(paths, topics_and_state_topic, self._report_problem)
         for checkpoint_file, reason in absent_replicas(paths, topics_and_state_topic):
             self._report_problem(f"{checkpoint_file}: {reason}")
+        self._unserved = tuple(unserved_folders(paths, topics_and_state_topic))
         self._log_dirs = _log_dirs(replicas)
         refuse_logs_of_two_clusters(log_dirs_in(paths))
         replica_states = self._read_states(replicas)
@@ -261,7 +264,12 @@ class DirectoryReader:
             ((state.replica, state.topic_id) for state in replica_states), self.found_topics
         )
         self._identities = identities
-        return tuple(state for state in replica_states if not identities.is_stale(state.replica))
+        living_states = tuple(
+            state for state in replica_states if not identities.is_stale(state.replica)
+        )
+        for problem in identities.unjudged_partitions(state.replica for state in living_states):
+            self._report_problem(problem)
+        return living_states
 
     def coordinators_logs(self, replica_states: Sequence[ReplicaState]) -> CoordinatorLogs:
         """The replicas of ``__transaction_state``; none where the files do not tell which replicas
@@ -530,6 +538,7 @@ class DirectoryReader:
                 )
             ),
             stale=self._identities.stale,
+            unserved=self._unserved,
         )
 
     def _unreadable_replicas(self, replica_states: Iterable[ReplicaState]) -> Iterator[str]:

@@ -212,6 +212,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         tuple[Stale, ...],
         meaning("Replicas of topics that were deleted, by the metadata log; they are not judged."),
     ] = ()
+    unserved: Annotated[
+        tuple[str, ...],
+        meaning(
+            "Folders of replicas that no broker serves, each with what its name says; they are not"
+            " judged."
+        ),
+    ] = ()
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

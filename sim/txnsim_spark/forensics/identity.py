@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from txnsim.storage.metadata_log import StoredMetadata
-from txnsim.types import INTERNAL_TOPICS
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim_spark.forensics._metadata_copies import KnownTopics, known_topics_in
 from txnsim_spark.forensics._read_notes import meaning
 from txnsim_spark.scan.log_dirs import OnProblem, ignore_problem, topic_id_of
@@ -65,6 +65,23 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
     def is_stale(self, replica: Replica) -> bool:
         """Whether a replica is of a topic that was deleted."""
         return replica.path in self.stale_paths
+
+    def unjudged_partitions(self, living_replicas: Iterable[Replica]) -> Iterator[str]:
+        """A sentence about each partition of a living topic of which only stale replicas are
+        here.
+        """
+        living_partitions = {replica.topic_partition for replica in living_replicas}
+        stale_by_partition = {
+            TopicPartition(stale_replica.topic, stale_replica.partition): stale_replica
+            for stale_replica in self.stale
+            if stale_replica.living_topic_id is not None
+        }
+        for partition, stale_replica in stale_by_partition.items():
+            if partition not in living_partitions:
+                yield (
+                    f"{partition} of topic id {stale_replica.living_topic_id}: only replicas of"
+                    " another topic id are here, so nothing is known of it"
+                )
 
     def living_rows(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The rows without those of stale replicas."""

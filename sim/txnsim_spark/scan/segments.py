@@ -9,7 +9,6 @@ unknown broker. Kafka's counterparts: LogManager.loadLogs, UnifiedLog.parseTopic
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -18,7 +17,7 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.storage import names
-from txnsim.storage.names import PartitionDirectory
+from txnsim.storage.names import PartitionDirectory, UnservedFolder
 from txnsim.storage.replica_files import replica_files
 from txnsim.types import TopicPartition
 from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, ignore_problem, meta_of
@@ -28,7 +27,6 @@ UNKNOWN_BROKER: Final = -1
 _FOREIGN_FOLDER: Final = f": {names.FOREIGN_FOLDER}: rename it, or move it away; passed by"
 """What is said of a folder that is passed by for its name."""
 _ABSENT_NAMES_MAX: Final = 5
-_LEAVING_FOLDER: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,22 +149,39 @@ def absent_replicas(
     paths: Iterable[Path], topics: frozenset[str] = frozenset()
 ) -> Iterator[tuple[Path, str]]:
     """(file, sentence) for each log directory whose high watermarks name partitions that have
-    records and no folder: they were not copied, or a broker was killed as it deleted them. A path
-    of one replica's folder asks for no other.
+    records and no folder: they were not copied, or a broker was killed as it deleted them. Where
+    the folder is one that no broker serves, the partition has to have another one in any of these
+    directories. A path of one replica's folder asks for no other.
     """
-    for log_dir in log_dirs_in(path for path in paths if _partition_of_folder(path) is None):
-        present_partitions = {
+    log_dirs = log_dirs_in(path for path in paths if _partition_of_folder(path) is None)
+    served_by_log_dir = {
+        log_dir: {
             directory.topic_partition
             for folder in log_dir.iterdir()
-            if (directory := _directory_by_name(folder)) is not None
+            if (directory := PartitionDirectory.parse(folder)) is not None
         }
-        absent_names = [
-            str(partition)
-            for partition, offset in sorted(LogDirectory.read(log_dir).high_watermarks.items())
-            if offset > 0
-            and (not topics or partition.topic in topics)
-            and partition not in present_partitions
-        ]
+        for log_dir in log_dirs
+    }
+    served_anywhere = {partition for served in served_by_log_dir.values() for partition in served}
+    for log_dir, served_partitions in served_by_log_dir.items():
+        unserved_by_partition = {
+            folder.topic_partition: folder for folder in _unserved_folders_in(log_dir)
+        }
+        absent_names = []
+        for partition, offset in sorted(LogDirectory.read(log_dir).high_watermarks.items()):
+            is_asked = offset > 0 and (not topics or partition.topic in topics)
+            if not is_asked or partition in served_partitions:
+                continue
+            unserved_folder = unserved_by_partition.get(partition)
+            if unserved_folder is None:
+                absent_names.append(str(partition))
+            elif partition not in served_anywhere:
+                yield (
+                    log_dir / names.FileName.HIGH_WATERMARKS,
+                    f"it names {partition} with records, and no folder here serves it; of"
+                    f" {unserved_folder.path.name} {unserved_folder.meaning}: name that folder"
+                    " itself to have it read",
+                )
         if absent_names:
             more_count = len(absent_names) - _ABSENT_NAMES_MAX
             more_text = f" and {more_count} more" if more_count > 0 else ""
@@ -175,6 +190,18 @@ def absent_replicas(
                 "it names partitions with records whose folders are not here:"
                 f" {', '.join(absent_names[:_ABSENT_NAMES_MAX])}{more_text}",
             )
+
+
+def unserved_folders(paths: Iterable[Path], topics: frozenset[str] = frozenset()) -> list[str]:
+    """A sentence about each folder of a replica that no broker serves: on its way to deletion or
+    from another directory, or stray. Those that are paths of their own are read.
+    """
+    return [
+        f"{folder.path}: {folder.meaning}; not judged, as no broker serves it"
+        for log_dir in log_dirs_in(path for path in paths if _partition_of_folder(path) is None)
+        for folder in _unserved_folders_in(log_dir)
+        if not topics or folder.topic_partition.topic in topics
+    ]
 
 
 def path_and_reason(problem: str) -> tuple[str, str]:
@@ -387,8 +414,18 @@ def _partition_of_folder(path: Path) -> TopicPartition | None:
 
 def _directory_by_name(path: Path) -> PartitionDirectory | None:
     """The partition that a folder is named for, even if it is being deleted."""
-    leaving_match = _LEAVING_FOLDER.fullmatch(path.name)
-    return PartitionDirectory.parse(path if leaving_match is None else Path(leaving_match[1]))
+    unserved_folder = UnservedFolder.parse(path)
+    if unserved_folder is None:
+        return PartitionDirectory.parse(path)
+    return PartitionDirectory(topic_partition=unserved_folder.topic_partition, path=path)
+
+
+def _unserved_folders_in(log_dir: Path) -> list[UnservedFolder]:
+    return [
+        folder
+        for path in sorted(log_dir.iterdir())
+        if (folder := UnservedFolder.parse(path)) is not None
+    ]
 
 
 def _is_log_dir(path: Path) -> bool:

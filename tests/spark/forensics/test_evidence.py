@@ -309,6 +309,20 @@ def test_where_nothing_decides_nothing_is_guessed(
     assert f"id {ids[0]} on broker 1" in identities.undecided_reason_by_topic["orders"]
 
 
+def test_a_living_partition_of_which_only_stale_replicas_are_here_is_named() -> None:
+    known_topics = KnownTopics(topic_ids=LIVES, brokers=frozenset({1, 2}))
+    replicas = [(replica(1), "other"), (replica(2), "other"), (replica(2, partition=1), "other")]
+    identities = identify_replicas(
+        [*replicas, (replica(1, partition=1), LIVES["orders"])], known_topics
+    )
+    living_replicas = [replica(1, partition=1)]
+    assert list(identities.unjudged_partitions(living_replicas)) == [
+        f"orders-0 of topic id {LIVES['orders']}: only replicas of another topic id are here, so"
+        " nothing is known of it"
+    ]
+    assert not list(identities.unjudged_partitions([replica(1), *living_replicas]))
+
+
 def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
     """The two replicas are of different partitions, on one broker each."""
     identities = identify_replicas(

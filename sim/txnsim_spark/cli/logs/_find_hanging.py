@@ -217,9 +217,10 @@ def print_summary(report: Report) -> None:
     if late_count:
         summary_parts.append(f"late: {late_count}")
     TERMINAL.warn("; ".join(summary_parts) + f"; as of {time_text(report.as_of_ms)}.")
-    if source.transaction_log_gap and report.findings:  # what is not open needs no coordinator
+    # A transaction whose coordinator's log is here, or that is not open, lacks nothing.
+    if source.transaction_log_gap and verdict_counts[OpenTxnStatus.UNKNOWN]:
         TERMINAL.warn(f"Not everything can be judged: {source.transaction_log_gap}.")
-    for line in stale_words(source.stale):
+    for line in (*stale_words(source.stale), *source.unserved):
         TERMINAL.warn(line)
     for torn_tail_text in source.cut_off:
         TERMINAL.warn(f"{torn_tail_text}; a broker cuts that off when it starts")

@@ -130,6 +130,42 @@ def test_a_replica_that_checkpoints_name_and_that_is_not_here_is_told(
     assert why in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("suffix", "meaning"),
+    [
+        ("delete", "a broker was deleting it"),
+        ("future", "a broker was moving it here from another directory"),
+        ("stray", "a broker found that it has no such replica any more"),
+    ],
+)
+def test_a_folder_that_no_broker_serves_is_named_with_its_meaning(
+    log_dir: Path, capsys: pytest.CaptureFixture[str], suffix: str, meaning: str
+) -> None:
+    folder = (log_dir / "orders-0").rename(log_dir / f"orders-0.{32 * 'a'}-{suffix}")
+    why = (
+        f"it names orders-0 with records, and no folder here serves it; of {folder.name} {meaning}"
+    )
+    assert main(["logs", "verify", str(log_dir)]) == 4
+    assert why in capsys.readouterr().out
+    assert main(["logs", "find-hanging", str(log_dir)]) == 4
+    output = capsys.readouterr().err
+    assert why in output
+    assert f"{folder}: {meaning}; not judged, as no broker serves it" in output
+
+
+def test_a_folder_beside_the_one_that_is_served_is_a_normal_thing(
+    log_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = log_dir / f"orders-0.{32 * 'a'}-delete"
+    shutil.copytree(log_dir / "orders-0", folder)
+    status = main(["logs", "find-hanging", str(log_dir), "--all"])
+    capsys.readouterr()
+    shutil.rmtree(folder)
+    assert main(["logs", "find-hanging", str(log_dir), "--all"]) == status
+    assert "not judged" not in capsys.readouterr().err
+    assert main(["logs", "verify", str(log_dir)]) == 0
+
+
 def test_a_foreign_folder_of_coordinators_is_told_by_a_timeline(
     log_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
