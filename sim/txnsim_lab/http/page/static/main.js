@@ -154,23 +154,23 @@ function Inspector() {
   if (CLUSTERLESS_VIEWS.includes(shownView.value)) return null; // no event is shown there
   if (!event || isStageEmpty()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${hasNoRecording() ? "Nothing is recorded." : isSite ? "Open a story, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a story."}</p></aside>`;
   const isOnStage = shownView.value === "stage" && !isHelpOpen.value && !isShareOpen.value;
-  if (!isOnStage && !isEventChosen()) return null;
+  if (askedFact.value || (!isOnStage && !isEventChosen())) return null; // the first: it would answer the question of a lesson
   const causeChain = shownCausesOf(event).slice(1);
   const [earlierCause] = (causeChain.at(-1) ?? event).p; // a cause that is no longer kept, or too far back to follow
   const orderingVerdict = explanation.value?.verdict;
   const focusedPartition = isOnStage ? focusedPartitionOf(judgedMoment.value.clusterState, orderingVerdict) : null;
   return html`<aside aria-label="Event" class=${isSheetUp.value ? "up" : ""}><button id="sheet" aria-expanded=${isSheetUp.value} onClick=${() => (isSheetUp.value = !isSheetUp.value)}>${focusedPartition ? "Partitions, why, and this event" : "This event"}</button>
-    ${isOnStage && !askedFact.value && html`<${PartitionTable} partitions=${orderingVerdict?.partitions ?? []} deletedNames=${explanation.value?.words?.deleted_partitions} shownName=${focusedPartition} />`}
+    ${isOnStage && html`<${PartitionTable} partitions=${orderingVerdict?.partitions ?? []} deletedNames=${explanation.value?.words?.deleted_partitions} shownName=${focusedPartition} />`}
     ${focusedPartition && html`<${Why} tp=${focusedPartition} />`}
-    ${!askedFact.value && !isOnStage && html`<${EventTitle} event=${event} />`}
-    ${!askedFact.value && html`<${Disclosure} id="event" label=${`Details of event #${event.i}`}>
+    ${!isOnStage && html`<${EventTitle} event=${event} />`}
+    <${Disclosure} id="event" label=${`Details of event #${event.i}`}>
     ${isOnStage && html`<${EventTitle} event=${event} />`}<p><code>${event.node}</code><br />${millisecondsText(event)}${event.tx ? html`<br />${event.tx}` : ""}</p>
     <table><tbody>${Object.entries(event.d ?? {}).sort().map(([name, value]) => html`<tr><th scope="row">${name}</th>
       <td>${typeof value === "object" ? JSON.stringify(value) : String(value)}</td></tr>`)}</tbody></table>
     <h3>Where does it come from?</h3>
     ${causeChain.length === 0 && earlierCause === undefined ? html`<p class="hint">It is a root: nothing in the trace caused it.</p>`
       : html`<ol class="chain">${causeChain.map((cause) => html`<li><${EventLink} i=${cause.i} /> <small>${cause.node}</small></li>`)}
-        ${earlierCause !== undefined && html`<li>And so on, from <${EventLink} i=${earlierCause} /></li>`}</ol>`}<//>`}
+        ${earlierCause !== undefined && html`<li>And so on, from <${EventLink} i=${earlierCause} /></li>`}</ol>`}<//>
   </aside>`;
 }
 

@@ -2,7 +2,7 @@
 // Why is the last stable offset of a partition where it is? The judge's words, and the evidence in the trace.
 
 import { html } from "../html.js";
-import { askedFact, events, explanation, goToEvent, isLearnersTask, judgedMoment } from "../store.js";
+import { events, explanation, goToEvent, isLearnersTask, judgedMoment } from "../store.js";
 import { EventLink } from "./event.js";
 import { Disclosure } from "./folded.js";
 import { stateWithMeaning } from "../words.js";
@@ -15,7 +15,6 @@ export function Why({ tp }) {
   const isStale = !serverExplanation;
   const lastExplanation = serverExplanation ?? explanation.value; // the last explanation, of another event: drawn grey
   const judgement = lastExplanation?.partitions.find((explained) => explained.partition === tp);
-  if (askedFact.value) return html`<section id="why" class="why stale" tabindex="-1"><h2>Why?</h2><p class="hint">First the question: what do you think?</p></section>`;
   return html`<section id="why" class=${`why${isStale ? " stale" : ""}`} tabindex="-1" aria-live="polite" aria-busy=${isStale}>
     <h2>Readers of ${tp}</h2>
     ${!judgement && html`<p class="hint">${error || (serverExplanation ? `The server's answer does not name ${tp}: it has too many partitions.` : READING_TEXT)}</p>`}
