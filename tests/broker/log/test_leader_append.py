@@ -183,6 +183,9 @@ def test_a_marker_that_overtakes_the_verified_append_takes_its_guard(driver: Log
     assert driver.end(committed=False) == 0
     assert driver.append(batch(0, is_transactional=True), guard=guard) == 48
     assert driver.guard() != guard
+    driver.txn(0)
+    late_batch = batch(0, epoch=1, is_transactional=True)
+    assert driver.append(late_batch, guard=guard) == 48, "what is open here has another epoch"
 
 
 @pytest.mark.parametrize("is_by_client", [True, False])
