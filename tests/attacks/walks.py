@@ -8,6 +8,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final
 
 from tests.attacks.answers import PARTITIONS, SERVE, WIDE, with_producers, with_transaction
@@ -37,6 +38,17 @@ def transactional_ids(target: AttackTarget) -> int:
     get_pages(target, "/api/v1/transactions?state=Ongoing", "/metrics", "/api/v1/transactions")
     get_pages(target, "/api/v1/open-transactions", "/api/v1/report", "/api/v1/transactions/id-7")
     return 0
+
+
+def expiries(target: AttackTarget) -> int:
+    """100,000 transactional ids of one coordinator partition expire at once."""
+    _ids(target, IDS)
+    target.reset_memory_peak()
+    target.measure_gaps_anew()
+    sent_bytes = sum(_advance(target, advance_ms) for advance_ms in (8 * _DAY_MS, _DAY_MS // 24))
+    with urllib.request.urlopen(f"{target.http}/api/v1/transactions", timeout=60) as answer:
+        assert json.load(answer) == [], "all are forgotten"
+    return sent_bytes
 
 
 def control_port(target: AttackTarget) -> int:
@@ -200,6 +212,12 @@ def _advance(target: AttackTarget, ms: int) -> int:
 ATTACKS: Final = (
     Attack("walk-ids", transactional_ids, serve=ONE_BROKER, limit_s=LIMIT_S),
     Attack("walk-groups", groups, serve=ONE_BROKER, limit_s=LIMIT_S),
+    Attack(
+        "walk-expiries",
+        expiries,
+        serve=(*ONE_BROKER, "--config", str(Path(__file__).with_name("one_partition.properties"))),
+        limit_s=LIMIT_S,
+    ),
     Attack("walk-timeouts", timeouts, serve=(*ONE_BROKER, "--topic", "other:1"), limit_s=LIMIT_S),
     Attack("walk-control-port", control_port, serve=SERVE, limit_s=LIMIT_S),
     Attack(

@@ -13,7 +13,7 @@ Counterpart in Kafka: TransactionLog.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -29,8 +29,8 @@ from txnsim.types import (
     TransactionalId,
     TransactionVersion,
 )
-from txnsim.wire.batch_header import pack_plain_batch
-from txnsim.wire.records import Record, build_batch, in_batches
+from txnsim.wire.batch_header import pack_batch, pack_plain_batch
+from txnsim.wire.records import FilledBatches, Record, build_batch
 from txnsim.wire.records import encode_record as framed_record
 from txnsim.wire.varint import read_uvarint, uvarint
 
@@ -126,16 +126,47 @@ def encode_batch(
     return build_batch(framed_records, timestamp_ms=now_ms)
 
 
+TombstoneBatch = tuple[list[Tombstone], list[bytes]]
+"""Tombstones of a batch, and their encoded records."""
+
+
 def tombstone_batches(
-    tombstones: Sequence[Tombstone], *, batch_bytes_max: int, release_rules: Rules
-) -> list[list[Tombstone]]:
-    """Split tombstones into batches of at most ``batch_bytes_max``, the limit of the topic.
-    Releases before KAFKA-13099 write one batch, whatever its size.
+    tombstones: Iterable[Tombstone], *, batch_bytes_max: int, release_rules: Rules
+) -> Generator[int, None, list[TombstoneBatch]]:
+    """Split tombstones into batches of at most ``batch_bytes_max``, the limit of the topic, in
+    slices. Releases before KAFKA-13099 write one batch, whatever its size.
+
+    Yields:
+        How many tombstones were encoded.
     """
-    if release_rules.expired_ids_take_many_batches:
-        batches = in_batches(tombstones, _tombstone_record, batch_bytes_max=batch_bytes_max)
-        return [batch for batch, _ in batches]
-    return [list(tombstones)] if tombstones else []
+    has_many = release_rules.expired_ids_take_many_batches
+    filled_batches = FilledBatches(
+        _tombstone_record, batch_bytes_max=batch_bytes_max if has_many else None
+    )
+    batches: list[TombstoneBatch] = []
+    for tombstone in tombstones:
+        full_batch = filled_batches.add(tombstone)
+        if full_batch is not None:
+            batches.append(full_batch)
+        yield 1
+    return [*batches, filled_batches.last] if filled_batches.last[0] else batches
+
+
+def pack_tombstones(encoded_records: Sequence[bytes], *, now_ms: int) -> bytes:
+    """Pack the records of a ``TombstoneBatch`` as ``encode_batch`` does."""
+    return pack_batch(
+        encoded_records,
+        base_offset=0,
+        leader_epoch=-1,
+        attributes=0,
+        last_offset_delta=len(encoded_records) - 1,
+        base_timestamp_ms=now_ms,
+        max_timestamp_ms=now_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=len(encoded_records),
+    )
 
 
 def _tombstone_record(tombstone: Tombstone, offset_delta: int) -> bytes:

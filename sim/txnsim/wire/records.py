@@ -8,7 +8,7 @@ to load its internal topics; otherwise it stores and serves whole batches. Kafka
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
@@ -119,20 +119,49 @@ def in_batches(
     Yields:
         The items of a batch, and their encoded records.
     """
-    batch_items: list[ItemT] = []
-    encoded_items: list[bytes] = []
-    batch_bytes = BatchHeader.SIZE
+    filled_batches = FilledBatches(encode, batch_bytes_max=batch_bytes_max)
     for item in items:
-        encoded_item = encode(item, len(encoded_items))
-        if encoded_items and batch_bytes + len(encoded_item) > batch_bytes_max:
-            yield batch_items, encoded_items
-            batch_items, encoded_items, batch_bytes = [], [], BatchHeader.SIZE
-            encoded_item = encode(item, 0)
+        full_batch = filled_batches.add(item)
+        if full_batch is not None:
+            yield full_batch
+    if filled_batches.last[0]:
+        yield filled_batches.last
+
+
+class FilledBatches(Generic[ItemT]):
+    """Batches that are filled record by record, as ``in_batches`` does, for work with breaks."""
+
+    __slots__ = ("_batch_bytes", "_batch_bytes_max", "_encode", "last")
+
+    def __init__(
+        self, encode: Callable[[ItemT, int], bytes], *, batch_bytes_max: int | None
+    ) -> None:
+        """Args: encode: Encodes an item's record with its length; gets the item and its index in
+        the batch. batch_bytes_max: The log's ``max.message.bytes``; None for one batch of any size.
+        """
+        self._encode = encode
+        self._batch_bytes_max = batch_bytes_max
+        self._batch_bytes = BatchHeader.SIZE
+        self.last: tuple[list[ItemT], list[bytes]] = ([], [])
+        """The items of the batch that is being filled, and their encoded records."""
+
+    def add(self, item: ItemT) -> tuple[list[ItemT], list[bytes]] | None:
+        """Add an item; returns the batch that is full if the item begins a new one."""
+        full_batch = None
+        encoded_item = self._encode(item, len(self.last[0]))
+        if (
+            self._batch_bytes_max is not None
+            and self.last[0]
+            and self._batch_bytes + len(encoded_item) > self._batch_bytes_max
+        ):
+            full_batch, self.last = self.last, ([], [])
+            self._batch_bytes = BatchHeader.SIZE
+            encoded_item = self._encode(item, 0)
+        batch_items, encoded_items = self.last
         batch_items.append(item)
         encoded_items.append(encoded_item)
-        batch_bytes += len(encoded_item)
-    if encoded_items:
-        yield batch_items, encoded_items
+        self._batch_bytes += len(encoded_item)
+        return full_batch
 
 
 def encode_record(record: Record, *, offset_delta: int, timestamp_delta_ms: int) -> bytes:

@@ -17,6 +17,7 @@ from txnsim.txn.log_format import (
     encode_batch,
     encode_key,
     encode_value,
+    pack_tombstones,
     refuse_record,
     tombstone_batches,
 )
@@ -31,6 +32,7 @@ from txnsim.types import (
     TransactionVersion,
 )
 from txnsim.wire.batch import build_batch, control_batch, iter_batches, read_records
+from txnsim.wire.codec import run_to_end
 from txnsim.wire.records import Record
 
 # Records of __transaction_state against bytes that Kafka wrote, and against damage.
@@ -260,20 +262,40 @@ def test_long_values_too(record: TxnTransition) -> None:
 
 def test_tombstones_are_split_by_the_size_of_a_batch() -> None:
     tombstones = [Tombstone(transactional_id=TransactionalId(f"txn-{n:03}")) for n in range(100)]
-    batches = tombstone_batches(tombstones, batch_bytes_max=1_000, release_rules=LATEST_RULES)
+    batches = split(tombstones, batch_bytes_max=1_000)
     assert [tombstone for batch in batches for tombstone in batch] == tombstones
     assert len(batches) > 1
     for batch, next_batch in zip(batches, [*batches[1:], []], strict=True):
         assert _size(batch) <= 1_000
         assert not next_batch or _size([*batch, next_batch[0]]) > 1_000, "each is full"
-    assert tombstone_batches([], batch_bytes_max=1_000, release_rules=LATEST_RULES) == []
+    assert split([], batch_bytes_max=1_000) == []
+
+
+def test_each_tombstone_is_a_step_and_a_batch_has_the_bytes_of_all_at_once() -> None:
+    """100,000 were one step of the loop."""
+    tombstones = [Tombstone(transactional_id=TransactionalId(f"txn-{n:03}")) for n in range(100)]
+    steps = tombstone_batches(tombstones, batch_bytes_max=1_000, release_rules=LATEST_RULES)
+    assert list(steps) == [1] * 100
+    for batch, encoded_records in run_to_end(
+        tombstone_batches(tombstones, batch_bytes_max=1_000, release_rules=LATEST_RULES)
+    ):
+        assert pack_tombstones(encoded_records, now_ms=UPDATE_MS) == encode_batch(
+            batch, finalized_version=TV_2, now_ms=UPDATE_MS, release_rules=LATEST_RULES
+        )
+
+
+def split(
+    tombstones: list[Tombstone], *, batch_bytes_max: int, rules: Rules = LATEST_RULES
+) -> list[list[Tombstone]]:
+    steps = tombstone_batches(tombstones, batch_bytes_max=batch_bytes_max, release_rules=rules)
+    return [batch for batch, _ in run_to_end(steps)]
 
 
 def test_before_kafka_13099_they_are_one_batch_of_any_size() -> None:
     tombstones = [Tombstone(transactional_id=TransactionalId(f"txn-{n:03}")) for n in range(100)]
     rules = Rules(expired_ids_take_many_batches=False)
-    assert tombstone_batches(tombstones, batch_bytes_max=10, release_rules=rules) == [tombstones]
-    assert tombstone_batches([], batch_bytes_max=10, release_rules=rules) == []
+    assert split(tombstones, batch_bytes_max=10, rules=rules) == [tombstones]
+    assert split([], batch_bytes_max=10, rules=rules) == []
 
 
 def _size(batch: list[Tombstone]) -> int:

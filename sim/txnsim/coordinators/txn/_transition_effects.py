@@ -35,7 +35,7 @@ from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
 from txnsim.runtime.tasks import Pending, coroutine_of, ignore_end
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.kip_text import record_to_log
-from txnsim.txn.log_format import encode_batch, refuse_record
+from txnsim.txn.log_format import TombstoneBatch, encode_batch, pack_tombstones, refuse_record
 from txnsim.txn.markers import (
     Debt,
     LeaderOf,
@@ -195,11 +195,31 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
     ) -> ErrorCode:
         """Append records with acks=-1 and wait until they are committed; the log's error."""
         now_ms = self.clock.now_ms()
+        batch_bytes = encode_batch(
+            records, finalized_version=self.level, now_ms=now_ms, release_rules=self.rules
+        )
+        return await self._write(owned_partition, batch_bytes, records, timeout_ms, now_ms)
+
+    async def write_tombstones(
+        self, owned_partition: OwnedPartition, batch: TombstoneBatch, *, timeout_ms: int
+    ) -> ErrorCode:
+        """``write`` for tombstones that are encoded already."""
+        now_ms = self.clock.now_ms()
+        tombstones, encoded_records = batch
+        batch_bytes = pack_tombstones(encoded_records, now_ms=now_ms)
+        return await self._write(owned_partition, batch_bytes, tombstones, timeout_ms, now_ms)
+
+    async def _write(
+        self,
+        owned_partition: OwnedPartition,
+        batch_bytes: bytes,
+        records: Sequence[TxnRecord],
+        timeout_ms: int,
+        now_ms: int,
+    ) -> ErrorCode:
         error = self.log.write(
             owned_partition.partition,
-            encode_batch(
-                records, finalized_version=self.level, now_ms=now_ms, release_rules=self.rules
-            ),
+            batch_bytes,
             subject_of=partial(subject_of, records),
             timeout_ms=timeout_ms,
             now_ms=now_ms,

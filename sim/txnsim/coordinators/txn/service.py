@@ -35,7 +35,7 @@ from txnsim.loggers import FailureLog, Logger
 from txnsim.node.broker_fault_points import TimerGate, run_when_due
 from txnsim.releases.rules import Rules
 from txnsim.runtime.environment import Clock, Tasks, TimerHandle
-from txnsim.runtime.loop_turns import Pace
+from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.runtime.tasks import Pending, coroutine_of, ignore_end
 from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
@@ -52,7 +52,7 @@ from txnsim.txn.commands import (
 )
 from txnsim.txn.kip_text import restore_last_epoch
 from txnsim.txn.list_filter import FilteredListing, ListTransactions, list_transactions
-from txnsim.txn.log_format import tombstone_batches
+from txnsim.txn.log_format import TombstoneBatch, tombstone_batches
 from txnsim.txn.log_reader import read_in_steps
 from txnsim.txn.machine import (
     decide_add_partitions,
@@ -844,25 +844,32 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
             if not self.ownership.is_current(owned_partition):
                 continue
             bytes_max = self.writer.log.batch_bytes_max(owned_partition.partition)
-            for batch_tombstones in tombstone_batches(
+            batches = yield from tombstone_batches(
                 tombstones, batch_bytes_max=bytes_max, release_rules=self.rules
-            ):
+            )
+            for batch in batches:
+                if not self.ownership.is_current(owned_partition):
+                    break
                 self.tasks.drive(
-                    self._write_tombstones(owned_partition, batch_tombstones),
-                    ignore_end,
-                    name="expiry",
+                    self._write_tombstones(owned_partition, batch), ignore_end, name="expiry"
                 )
+                yield len(batch[0])
 
     async def _write_tombstones(
-        self, owned_partition: OwnedPartition, tombstones: list[Tombstone]
+        self, owned_partition: OwnedPartition, batch: TombstoneBatch
     ) -> None:
-        error = await self.writer.write(
-            owned_partition, tombstones, timeout_ms=self.settings.request_timeout_ms
+        error = await self.writer.write_tombstones(
+            owned_partition, batch, timeout_ms=self.settings.request_timeout_ms
         )
         if not self.ownership.is_current(owned_partition):
             return
+        tombstones, _ = batch
         self._note_result(error, tombstones, owned_partition.partition)
+        pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         for tombstone in tombstones:
+            await rest_where_due(pace, 1)
+            if not self.ownership.is_current(owned_partition):
+                return
             transactional_id = tombstone.transactional_id
             txn = owned_partition.entries[transactional_id]
             assert txn.pending_state is TransactionState.DEAD

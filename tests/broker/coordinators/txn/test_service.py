@@ -1136,7 +1136,7 @@ async def test_a_tombstone_that_the_log_refuses_is_tried_again_by_the_next_scan(
     assert coordinator_bench.service.snapshot().expired_total == 1
 
 
-async def many_idle(rules: Rules = LATEST_RULES) -> CoordinatorBench:
+async def many_idle(rules: Rules = LATEST_RULES, *, more_count: int = 4) -> CoordinatorBench:
     """Five ids of one partition that expire at once; two of their tombstones fit into a batch."""
     coordinator_bench = CoordinatorBench(settings=SETTINGS, rules=rules)
     await coordinator_bench.ready()
@@ -1147,7 +1147,7 @@ async def many_idle(rules: Rules = LATEST_RULES) -> CoordinatorBench:
         field_name: getattr(template_metadata, field_name)
         for field_name in template_metadata.__struct_fields__
     }
-    for id_number in range(4):
+    for id_number in range(more_count):
         transactional_id = TransactionalId(f"id-{id_number}")
         owned_partition.entries[transactional_id] = TxnMetadata(
             **{**fields, "transactional_id": transactional_id}
@@ -1164,6 +1164,35 @@ async def test_tombstones_of_one_partition_share_a_batch_as_long_as_the_topic_ta
     await coordinator_bench.settle()
     assert coordinator_bench.service.entries() == ()
     assert len(coordinator_bench.log[HOME]) - length_before == 3
+
+
+async def test_very_many_tombstones_are_made_and_taken_up_in_slices() -> None:
+    """100,000 ids expired in one step of 260 ms."""
+    coordinator_bench = await many_idle(more_count=2_000)
+    coordinator_bench.batch_bytes_max = 1_000_000
+    coordinator_bench.service.stop()
+    coordinator_bench.clock.advance(1_000_000)
+    length_before = len(coordinator_bench.log[HOME])
+    element_counts = list(coordinator_bench.service._scans._expiries())
+    assert element_counts == [*[1] * 2_001, *[1] * 2_001, 2_001]
+    assert len(coordinator_bench.log[HOME]) - length_before == 1
+    assert len(coordinator_bench.service.entries()) > 0, "others have their turns meanwhile"
+    await coordinator_bench.settle()
+    assert coordinator_bench.service.entries() == ()
+
+
+async def test_tombstones_of_a_coordinator_that_moves_meanwhile_are_not_written() -> None:
+    coordinator_bench = await many_idle()
+    coordinator_bench.service.stop()
+    coordinator_bench.clock.advance(1_000_000)
+    length_before = len(coordinator_bench.log[HOME])
+    steps = coordinator_bench.service._scans._expiries()
+    for _ in range(5 + 3):
+        next(steps)
+    coordinator_bench.service.unload(HOME, 1)
+    list(steps)
+    await coordinator_bench.settle()
+    assert len(coordinator_bench.log[HOME]) == length_before
 
 
 @pytest.mark.usefixtures("all_levels")
