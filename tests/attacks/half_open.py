@@ -17,6 +17,8 @@ from tests.attacks.unknown_clients import SERVE as WITH_SASL
 from txnsim.server.security_demo import Authority
 
 HALF_OPEN: Final = 300
+HERD: Final = 1_500
+NO_RECORD: Final = b"\xff" * 5
 LOGINS: Final = 1_000
 TLS_LOGINS: Final = 60
 HELD_S: Final = 3.0
@@ -45,12 +47,34 @@ def half_open_tls(target: AttackTarget) -> int:
 
 def half_open_handshakes(target: AttackTarget) -> int:
     """300 connections with a whole ClientHello, that read nothing."""
+    return _hold(target, "SSL", _client_hello())
+
+
+def tls_herd(target: AttackTarget) -> int:
+    """1,500 connections whose ClientHello lacks its last byte; then the last bytes come at once."""
+    hello, address = _client_hello(), _address(target, "SSL")
+    with contextlib.ExitStack() as stack:
+        connections = []
+        for _ in range(HERD):
+            connection = stack.enter_context(socket.create_connection(address, timeout=30.0))
+            connection.sendall(hello[:-1])
+            connections.append(connection)
+        time.sleep(HELD_S)
+        for connection in connections:
+            connection.sendall(hello[-1:])
+            # The handshake is refused at once, so that what is kept is what waiting ones kept.
+            connection.sendall(NO_RECORD)
+        time.sleep(HELD_S)
+    return HERD * len(hello)
+
+
+def _client_hello() -> bytes:
     incoming_buffer, outgoing_buffer = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client = context.wrap_bio(incoming_buffer, outgoing_buffer, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
         client.do_handshake()
-    return _hold(target, "SSL", outgoing_buffer.read())
+    return outgoing_buffer.read()
 
 
 def tls_logins(target: AttackTarget) -> int:
@@ -133,6 +157,7 @@ def _hold(target: AttackTarget, listener: str, beginning: bytes) -> int:
 ATTACKS: Final = (
     Attack("half-open-tls", half_open_tls, serve=ONE_BROKER, prepare=tls_listener),
     Attack("half-open-handshakes", half_open_handshakes, serve=ONE_BROKER, prepare=tls_listener),
+    Attack("tls-herd", tls_herd, serve=ONE_BROKER, prepare=tls_listener),
     Attack("tls-logins", tls_logins, serve=ONE_BROKER, prepare=tls_listener),
     Attack("half-open-sasl", half_open_sasl, serve=WITH_SASL),
     Attack("wrong-logins", wrong_logins, serve=WITH_SASL),

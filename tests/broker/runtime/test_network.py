@@ -18,7 +18,7 @@ from tests.support.within_environment import within
 from txnsim.errors import PeerTimeoutError
 from txnsim.runtime._link_cuts import LinkCut, LinkCuts, Pipe
 from txnsim.runtime.environment import Network
-from txnsim.runtime.network import reset
+from txnsim.runtime.network import HANDSHAKES_PER_TURN, HelloWatch, TlsGates, reset
 from txnsim.runtime.peer_call import PeerCall
 from txnsim.runtime.real_world import new_event_loop, real_environment
 from txnsim.runtime.tasks import LoopTasks, Pending, Unpacker
@@ -233,6 +233,85 @@ def test_a_handshake_that_goes_on_ends_with_its_listener(play: Play) -> None:
         await endpoint.listener.close()
         assert await reader.read() == b""
         writer.close()
+
+    play(story)
+
+
+def client_hello() -> bytes:
+    """A ClientHello in one record."""
+    outgoing_bio = ssl.MemoryBIO()
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).wrap_bio(
+        ssl.MemoryBIO(), outgoing_bio, server_hostname="localhost"
+    )
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing_bio.read()
+
+
+def in_records(hello: bytes, size: int) -> bytes:
+    """The same message in records of so many bytes."""
+    message = hello[5:]
+    return b"".join(
+        hello[:3] + len(part).to_bytes(2, "big") + part
+        for part in (message[start : start + size] for start in range(0, len(message), size))
+    )
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 100, 1 << 14])
+def test_a_hello_can_be_judged_with_its_last_byte(size: int) -> None:
+    hello_watch, early_bytes = HelloWatch(), bytearray()
+    hello = in_records(client_hello(), size)
+    for byte in hello[:-1]:
+        early_bytes.append(byte)
+        assert not hello_watch.can_be_judged(early_bytes)
+    assert hello_watch.can_be_judged(early_bytes + hello[-1:])
+    assert not HelloWatch().can_be_judged(bytearray(hello[:-1]))
+    assert HelloWatch().can_be_judged(bytearray(hello + b"more"))
+
+
+@pytest.mark.parametrize(
+    "first_bytes",
+    [
+        "00",  # no TLS
+        "1602010001",  # another version
+        "1603010000",  # an empty record
+        "160301ffff",  # a record that is too large
+        "16030100040200000a",  # another message
+        "160301000401ffffff",  # a ClientHello of 16 MB
+        "160301000401000010" + "15030100020101",  # an alert in the middle
+    ],
+)
+def test_what_becomes_no_hello_can_be_judged_at_once(first_bytes: str) -> None:
+    assert HelloWatch().can_be_judged(bytearray.fromhex(first_bytes))
+
+
+def test_a_client_without_its_whole_hello_has_no_tls_object_and_a_herd_has_its_pace(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun_counts: list[int] = []
+    begin_handshakes = TlsGates._begin_handshakes
+
+    def count_begun(gates: TlsGates) -> None:
+        ready_count = len(gates._ready_gates)
+        begin_handshakes(gates)
+        begun_counts.append(ready_count - len(gates._ready_gates))
+
+    monkeypatch.setattr(TlsGates, "_begin_handshakes", count_begun)
+
+    async def story(endpoint: ListeningEnd) -> None:
+        hello = client_hello()
+        herd = [await endpoint.connect(None) for _ in range(3 * HANDSHAKES_PER_TURN)]
+        for _, writer in herd:
+            writer.write(hello[:-1])
+        await echoes(endpoint)
+        assert begun_counts == [1]
+        for _, writer in herd:
+            writer.write(hello[-1:])
+        for reader, writer in herd:
+            assert await reader.read(1) == b"\x16", "the server's part of the handshake"
+            writer.close()
+        assert sum(begun_counts) == 1 + len(herd)
+        assert max(begun_counts) <= HANDSHAKES_PER_TURN
 
     play(story)
 
