@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
 
@@ -76,6 +76,17 @@ records of a topic until it has fetched metadata.
 POLLS_MAX: Final = 20
 POLL_MS: Final = 400
 _END_OF_DECISION: Final = {"commit": ReportedEnd.COMMITTED, "abort": ReportedEnd.ABORTED}
+
+
+class TransactOptions(TypedDict, total=False):
+    """Options of ``Application.transact``, so that a call of ``must_transact`` is checked."""
+
+    producer: str
+    group: str
+    position: int
+    waits: bool
+    member: str
+    needs_positions: bool
 
 
 class Application(DriverSession):
@@ -213,7 +224,7 @@ class Application(DriverSession):
         self.expect_end(ledger_entry, _END_OF_DECISION[decision])
 
     async def must_transact(
-        self, *values: str, end: str = "commit", **transact_options: Any
+        self, *values: str, end: str = "commit", **transact_options: Unpack[TransactOptions]
     ) -> None:
         """Make a whole transaction, whose end the library must report; see ``transact``.
 

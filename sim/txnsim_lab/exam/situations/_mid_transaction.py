@@ -68,7 +68,7 @@ async def lost_in_flight(app: Application) -> None:
     await app.must_transact("a-1")
     fault = await app.arm(api="Produce", limit=1, **_DISCONNECT_AT_REQUEST)
     values = ("b-1", "c-1", "d-1", "e-1", "f-1")
-    await app.must_transact(*values, wait=False)
+    await app.must_transact(*values, waits=False)
     await app.disarm(fault)
     values_in_log = [
         (record.value or b"").decode() for record in await app.records() if record.partition == 1

@@ -233,7 +233,7 @@ async def abort_behind_unsent(app: Application) -> None:
     """
     await app.must_init()
     for index in range(8):
-        await app.must_transact(f"a{index}-1", f"b{index}-2", end="abort", wait=False)
+        await app.must_transact(f"a{index}-1", f"b{index}-2", end="abort", waits=False)
     await app.goes_on()
 
 
