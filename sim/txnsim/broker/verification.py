@@ -335,17 +335,12 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         operation: TransactionOperation,
     ) -> None:
         if reply.error:
-            error = (
-                ErrorCode.invalid_txn_state
-                if reply.error == ErrorCode.cluster_authorization_failed
-                else ErrorCode(reply.error)
-            )
             is_unauthorized = reply.error == ErrorCode.cluster_authorization_failed
+            error = ErrorCode.invalid_txn_state if is_unauthorized else ErrorCode(reply.error)
             for pending_txn in sent_txns.values():
                 self._fail_txn(
                     pending_txn, error, rule_id="verify.unauthorized" if is_unauthorized else ""
                 )
-            return
         for transactional_id, partition_errors in reply.results:
             pending_txn = sent_txns[transactional_id]
             error_by_partition: Errors = {}

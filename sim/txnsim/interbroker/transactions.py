@@ -34,7 +34,7 @@ class AddPartitionsToTxnCommand(msgspec.Struct, frozen=True, kw_only=True, gc=Fa
 
 class AddPartitionsToTxnReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """``error`` is the top-level code; ``results`` hold (transactional id, ((partition, error),
-    ...)) in request order.
+    ...)) in request order, and are empty with an error.
     """
 
     error: int = 0

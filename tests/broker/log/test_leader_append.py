@@ -225,6 +225,7 @@ def test_a_retried_marker_of_v2_keeps_the_guard_of_the_next_transaction(driver: 
     guard = driver.guard(0, epoch=7, is_tv2=True)
     driver.end(committed=True, epoch=8, transaction_version=2)
     assert driver.append(batch(0, epoch=7, is_transactional=True), guard=guard) == 47
+    assert driver.guard(0, epoch=8, is_tv2=True) != guard, "a marker of another epoch takes it"
 
 
 def test_an_append_that_fails_its_sequence_keeps_the_guard(driver: LogDriver) -> None:
