@@ -9,7 +9,7 @@ Kafka's counterpart: KafkaApis.handleFetchRequest.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from txnsim.api.request import Reply, Request
 from txnsim.broker.fetch import FetchCommand
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject
+from txnsim.log.txn_index import AbortedTxn
 from txnsim.replica.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchPlan, SessionRequest
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
@@ -47,6 +48,8 @@ _EMPTY_ABORTED: Final = frozenset(
 a real broker.
 """
 
+ABORTED_MAX: Final = 1_000
+"""Aborted transactions of a partition whose rows are made without a break."""
 _ISOLATIONS: Final = frozenset(IsolationLevel)
 
 
@@ -81,6 +84,9 @@ async def handle(request: Request) -> Reply:
     )
     leaders, keys_and_outcomes = CurrentLeaders(request), session_answer.results
     request.expect(len(keys_and_outcomes))
+    for _, outcome in keys_and_outcomes:
+        if outcome.aborted_txns and len(outcome.aborted_txns) > ABORTED_MAX:
+            request.expect(len(outcome.aborted_txns))
     if request.pace is None:
         partitions = [
             _partition_result(request, leaders, key_and_outcome)
@@ -303,11 +309,18 @@ def _command(request: Request, fetch_plan: FetchPlan) -> FetchCommand:
 
 
 def _partition_result(
-    request: Request, leaders: CurrentLeaders, key_and_outcome: tuple[PartitionKey, FetchOutcome]
+    request: Request,
+    leaders: CurrentLeaders,
+    key_and_outcome: tuple[PartitionKey, FetchOutcome],
+    aborted_rows: tuple[Any, ...] = (),
 ) -> tuple[Any, Any]:
-    """A partition's topic, and its row in the answer."""
+    """A partition's topic, and its row in the answer; ``aborted_rows`` is made of it if it is
+    long.
+    """
     (topic_key, partition_index), outcome = key_and_outcome
-    return topic_key, _partition_row(request, topic_key, partition_index, outcome, leaders)
+    return topic_key, _partition_row(
+        request, topic_key, partition_index, outcome, leaders, aborted_rows
+    )
 
 
 async def _results_in_slices(
@@ -322,7 +335,9 @@ async def _results_in_slices(
     partitions = []
     keys_and_outcomes.reverse()
     while keys_and_outcomes:
-        partitions.append(_partition_result(request, leaders, keys_and_outcomes.pop()))
+        key_and_outcome = keys_and_outcomes.pop()
+        aborted_rows = await _aborted_in_slices(request, key_and_outcome[1], pace)
+        partitions.append(_partition_result(request, leaders, key_and_outcome, aborted_rows))
         if pace.has_done(1):
             await pace.yield_turn()
     return partitions
@@ -365,6 +380,7 @@ def _partition_row(
     partition_index: int,
     outcome: FetchOutcome,
     leaders: CurrentLeaders,
+    aborted_rows: tuple[Any, ...] = (),
 ) -> Any:
     schema = request.schema
     optional_fields: dict[str, object] = {}
@@ -388,7 +404,7 @@ def _partition_row(
         high_watermark=outcome.high_watermark,
         last_stable_offset=outcome.last_stable_offset,
         log_start_offset=outcome.log_start_offset,
-        aborted_transactions=_aborted_transactions(request, outcome),
+        aborted_transactions=aborted_rows or _aborted_transactions(request, outcome),
         records=records[0] if len(records) == 1 else Batches(records, outcome.size_bytes),
         **optional_fields,
     )
@@ -397,10 +413,29 @@ def _partition_row(
 def _aborted_transactions(request: Request, outcome: FetchOutcome) -> tuple[Any, ...] | None:
     if outcome.aborted_txns is None:
         return () if outcome.error in _EMPTY_ABORTED else None
+    return tuple(_aborted_rows(request, outcome.aborted_txns))
+
+
+async def _aborted_in_slices(
+    request: Request, outcome: FetchOutcome, pace: Pace
+) -> tuple[Any, ...]:
+    """The rows of a long list; empty for a short one, which takes no slice."""
+    aborted_txns = outcome.aborted_txns
+    if aborted_txns is None or len(aborted_txns) <= ABORTED_MAX:
+        return ()
+    rows = []
+    for row in _aborted_rows(request, aborted_txns):
+        rows.append(row)
+        if pace.has_done(1):
+            await pace.yield_turn()
+    return tuple(rows)
+
+
+def _aborted_rows(request: Request, aborted_txns: Iterable[AbortedTxn]) -> Iterator[Any]:
     schema = request.schema
-    return tuple(
+    return (
         schema.AbortedTransaction(
             producer_id=aborted_txn.producer_id, first_offset=aborted_txn.first_offset
         )
-        for aborted_txn in outcome.aborted_txns
+        for aborted_txn in aborted_txns
     )

@@ -20,6 +20,8 @@ from tests.support.broker_api import (
     read_back,
 )
 from txnsim.api._records import produce as produce_module
+from txnsim.api._records.fetch import ABORTED_MAX
+from txnsim.api._records.fetch import handle as handle_fetch
 from txnsim.api._records.produce import OPERATIONS, handle, refuse
 from txnsim.api.registry import HANDLERS
 from txnsim.api.request import NoResponse
@@ -28,8 +30,9 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Pass
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.log.txn_index import AbortedTxn
 from txnsim.runtime.loop_turns import LOOKS, Pace
-from txnsim.types import BrokerId, TopicPartition
+from txnsim.types import BrokerId, IsolationLevel, TopicPartition
 from txnsim.wire.batch import GZIP, Record, build_batch, iter_batches
 
 # ``fetch``: Fetch v4 to v18: how long a reader waits, what is kept; the casebook has its answers.
@@ -63,6 +66,29 @@ async def test_a_reader_waits_for_the_next_record(api_with_records: Api) -> None
     assert not task.done()
     await api_with_records.ask("Produce", 8, **produce("orders", batch(b"c")))
     assert offsets(only_partition_of(await task).records) == [4]
+
+
+async def test_many_aborted_transactions_are_told_in_slices(api_with_records: Api) -> None:
+    """100,000 behind an open transaction were one step."""
+    log = api_with_records.broker.replicas.led[TopicPartition("orders", 0)]
+    for aborted_count in (ABORTED_MAX, ABORTED_MAX + 100):
+        for number in range(len(log.local.index.entries()), aborted_count):
+            log.local.index.append(
+                AbortedTxn(
+                    producer_id=number,
+                    first_offset=0,
+                    last_offset=100 + number,
+                    last_stable_offset=0,
+                )
+            )
+        values = fetch_fields(api_with_records, 0, isolation=IsolationLevel.READ_COMMITTED)
+        request = api_with_records.request("Fetch", 12, **values)
+        answer = await handle_fetch(request)
+        (partition_row,) = answer.responses[0].partitions  # type: ignore[union-attr]
+        told = [(row.producer_id, row.first_offset) for row in partition_row.aborted_transactions]
+        assert told == [(number, 0) for number in range(aborted_count)]
+        is_long = aborted_count > ABORTED_MAX
+        assert (request.pace is not None and request.pace.has_rested) is is_long
 
 
 async def test_a_reader_waits_beside_what_does_not_exist(api_with_records: Api) -> None:
