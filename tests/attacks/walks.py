@@ -19,6 +19,8 @@ from txnsim.wire.batch import Record, build_batch
 
 IDS: Final = 100_000
 GROUPS: Final = 50_000
+MOVED_GROUPS: Final = 100_000
+OFFSETS: Final = "__consumer_offsets"
 OPEN: Final = 10_000
 BATCHES: Final = 50_000
 ADD_PARTITIONS: Final = 24
@@ -97,6 +99,37 @@ def groups(target: AttackTarget) -> int:
         connection.sendall(request(16, 4, states_filter=[]))
         read_answers(connection, 1)
     return _advance(target, 8 * _DAY_MS)
+
+
+def moved_groups(target: AttackTarget) -> int:
+    """100,000 groups in one partition, whose coordinator moves four times."""
+    frames = b"".join(
+        request(
+            8,
+            9,
+            group_id=f"g-{number}",
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            topics=[
+                {
+                    "name": "neighbour",
+                    "partitions": [{"partition_index": 0, "committed_offset": 1}],
+                }
+            ],
+        )
+        for number in range(MOVED_GROUPS)
+    )
+    _post(target, "/api/v1/leaders", {"topic": OFFSETS, "partition": 0, "leader": 1})
+    time.sleep(2.0)
+    with target.socket() as connection:
+        exchange(connection, frames, answer_count=MOVED_GROUPS)
+    target.reset_memory_peak()
+    target.measure_gaps_anew()
+    for move_number in range(4):
+        place = {"topic": OFFSETS, "partition": 0, "leader": 2 - move_number % 2}
+        _post(target, "/api/v1/leaders", place)
+        time.sleep(4.0)
+    return 0
 
 
 def timeouts(target: AttackTarget) -> int:
@@ -209,6 +242,12 @@ def _advance(target: AttackTarget, ms: int) -> int:
     return sent_bytes
 
 
+def _one_offsets_partition(folder: Path) -> tuple[str, ...]:
+    properties_file = folder / "offsets.properties"
+    properties_file.write_text("offsets.topic.num.partitions=1\n")
+    return "--config", str(properties_file)
+
+
 ATTACKS: Final = (
     Attack("walk-ids", transactional_ids, serve=ONE_BROKER, limit_s=LIMIT_S),
     Attack("walk-groups", groups, serve=ONE_BROKER, limit_s=LIMIT_S),
@@ -216,6 +255,13 @@ ATTACKS: Final = (
         "walk-expiries",
         expiries,
         serve=(*ONE_BROKER, "--config", str(Path(__file__).with_name("one_partition.properties"))),
+        limit_s=LIMIT_S,
+    ),
+    Attack(
+        "walk-moved-groups",
+        moved_groups,
+        serve=("--brokers", "2", "--ready-coordinators"),
+        prepare=_one_offsets_partition,
         limit_s=LIMIT_S,
     ),
     Attack("walk-timeouts", timeouts, serve=(*ONE_BROKER, "--topic", "other:1"), limit_s=LIMIT_S),

@@ -158,9 +158,12 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
 
     def unload(self, shard: GroupShard) -> None:
         """Drop the state of groups that another broker coordinates now."""
+        if not self._waiting_answers:
+            return
         for group in shard.classic_groups():
-            self._refuse_returning(group)
-            self._refuse_waiting(group, ErrorCode.not_coordinator)
+            if group.members:  # a hundred thousand may have none
+                self._refuse_returning(group)
+                self._refuse_waiting(group, ErrorCode.not_coordinator)
 
     def convert(self, shard: GroupShard, group: ClassicGroup) -> None:
         """Make waiting members rejoin, because the group uses the consumer protocol now."""

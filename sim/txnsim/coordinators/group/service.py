@@ -106,6 +106,8 @@ _NOT_RUNNING: Final = Rejection(
     error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
 )
 
+SLICE_GROUPS: Final = 1_000
+"""Of a partition with more groups that is given up, their memory is given back in slices."""
 SLICE_POSITIONS: Final = 200
 """Number of positions that are expired, or deleted with their topic, without a break."""
 EXPIRED_AT_ONCE: Final = 100
@@ -708,6 +710,12 @@ class GroupCoordinator:
             self._group_timers.unload(shard)
             self.members.unload(shard)
             self.streams.trace.trace_unload(shard)
+            if len(shard.groups) > SLICE_GROUPS:
+                pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
+                groups_left = list(shard.groups.values())
+                self._tasks.drive(
+                    _release_in_slices(groups_left, pace), ignore_end, name="group.unload"
+                )
 
     def _shard_of(self, group_id: str) -> GroupShard | Rejection:
         if not self.is_running:
@@ -868,3 +876,12 @@ def _hidden_tombstones(
         for group_id, topic_partition in group_partitions
         if shard.offsets.is_of_deleted_topic(group_id, topic_partition)
     ]
+
+
+async def _release_in_slices(groups_left: list[Group], pace: Pace) -> None:
+    """Outlive a shard that is given up: its groups go with the last reference, which is here."""
+    await pace.yield_turn()
+    while groups_left:
+        groups_left.pop()
+        if pace.has_done(1):
+            await pace.yield_turn()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import uuid
 from collections.abc import Callable
+from itertools import pairwise
 from unittest.mock import patch
 
 import msgspec
@@ -41,7 +43,7 @@ from txnsim.group.records import OffsetCommitted
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import Appended
 from txnsim.releases import Rules
-from txnsim.runtime.loop_turns import Pace
+from txnsim.runtime.loop_turns import LOOK_ELEMENTS, LOOKS, Pace
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     CoordinatorEpoch,
@@ -94,6 +96,28 @@ async def commit_unverified(
     )
     command = commit_of(9, is_transactional=True)
     return await group_bench.groups.commit_in_transaction(command, producer, verify=unasked)
+
+
+@within(run_groups)
+async def test_many_groups_of_a_partition_that_is_given_up_are_released_in_slices(
+    group_bench: GroupBench,
+) -> None:
+    shard = next(shard for shard in group_bench.groups.shards() if shard.partition == HOME)
+    groups = [shard.classic_or_new(f"g-{number}", now_ms=1) for number in range(5_000)]
+    with patch.object(service.ClassicGroups, "_refuse_waiting") as refuse_waiting:
+        group_bench.unload()
+    assert not refuse_waiting.called, "none has a member that could wait"
+    del shard
+    reference_counts: list[int] = []
+    while not reference_counts or reference_counts[-1] > reference_counts[0] - len(groups):
+        reference_counts.append(sum(map(sys.getrefcount, groups)))
+        await asyncio.sleep(0)
+        assert len(reference_counts) < 1_000
+    released_counts = [
+        before - after for before, after in pairwise(reference_counts) if before != after
+    ]
+    assert sum(released_counts) >= len(groups)
+    assert max(released_counts) <= LOOKS * LOOK_ELEMENTS + LOOK_ELEMENTS
 
 
 @within(run_groups)
