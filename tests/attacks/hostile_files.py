@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.attacks.readers import HostileInput, ReaderEnd, await_reader_end, run_reader
+from tests.attacks.readers import TXNSIM, HostileInput, ReaderEnd, await_reader_end, run_reader
 from tests.support.hostile_brokers import HOSTILE_BROKERS, hostile_broker
 from txnsim.wire.batch import Record, build_batch
 from txnsim.wire.batch_header import BatchHeader
@@ -283,6 +283,19 @@ def exam_drivers(folder: Path) -> Iterator[ReaderEnd]:
         yield run_reader("exam", "run", "--driver", command, "--only", "fenced-by-newer")
 
 
+def killed_exam(folder: Path) -> Iterator[ReaderEnd]:
+    """An exam whose driver ignores all signals, ended by SIGKILL: nothing of it is left."""
+    driver_file = folder / "hanging.py"
+    driver_file.write_text(
+        "import signal\n"
+        "for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):\n"
+        "    signal.signal(number, signal.SIG_IGN)\n"
+        "while True: signal.pause()\n"
+    )
+    options = ("--driver", f"{sys.executable} {driver_file}", "--only", "fenced-by-newer")
+    yield _end_by_kill([*TXNSIM, "exam", "run", *options], folder)
+
+
 def flipped_configurations(folder: Path) -> Iterator[ReaderEnd]:
     """4,000 flips of a bit or a line of a wide configuration: each is read or refused in words."""
     lines = [
@@ -336,21 +349,25 @@ def killed_tests(folder: Path) -> Iterator[ReaderEnd]:
         "    assert txnsim_cluster.bootstrap\n"
         "    time.sleep(300)\n"
     )
+    options = ("-q", "-n", "2", "-p", "no:cacheprovider")
+    yield _end_by_kill([sys.executable, "-m", "pytest", *options, str(test)], folder)
+
+
+def _end_by_kill(command: list[str], folder: Path) -> ReaderEnd:
+    """Run a command until it has two children, end it by SIGKILL, and wait for their end."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", str(test)],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     begun_s = time.monotonic()
     children = _wait_for_children(process.pid, at_least=2)
     process.kill()
     process.wait()
+    assert len(children) >= 2, f"{command} ended before it was killed"
     remaining_children = _wait_for_end(children, 30.0)
     for child_pid in remaining_children:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child_pid, signal.SIGKILL)
-    yield ReaderEnd(
+    return ReaderEnd(
         time.monotonic() - begun_s,
         0.0,
         len(remaining_children),
@@ -420,4 +437,5 @@ INPUTS: Final = (
     HostileInput("exam-drivers", exam_drivers, statuses=(1, 2)),
     HostileInput("flipped-configurations", flipped_configurations, statuses=(0,)),
     HostileInput("killed-tests", killed_tests, statuses=(0,)),
+    HostileInput("killed-exam", killed_exam, statuses=(0,)),
 )

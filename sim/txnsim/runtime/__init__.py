@@ -8,7 +8,8 @@
 - ``real_world``: the implementations on the system's clocks, sockets and uvloop; ``wall_clock`` for
   programs without a loop.
 - ``blocking_world``: connections and time for programs that wait for each answer.
-- ``process_pool``: worker processes that end with the process that started them.
+- ``process_pool``: worker processes that end with the process that started them;
+  ``process_guard``: foreign programs that do.
 - ``virtual``: the implementations on a loop whose clock jumps.
 - ``loop_turns``, ``switch_interval``: who goes first on the loop.
 - ``trace``: the ordered event trace; ``trace_kinds`` lists what can happen, ``_trace_encodings``

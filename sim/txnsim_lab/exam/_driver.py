@@ -19,6 +19,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of
+from txnsim.runtime.process_guard import ProcessGuard
 from txnsim.text import PORT_MAX, read_host_and_port
 
 CONTRACT_VERSION: Final = 1
@@ -95,12 +96,14 @@ class Driver:
         command_stream: asyncio.StreamWriter,
         process: asyncio.subprocess.Process | None = None,
         error_output: BinaryIO | None = None,
+        guard: ProcessGuard | None = None,
     ) -> None:
         self._answer_stream = answer_stream
         self._command_stream = command_stream
         self._process = process
         self._error_output = error_output
         """File with the standard error of the program."""
+        self._guard = guard
         self._command_number = 0
 
     @classmethod
@@ -130,7 +133,8 @@ class Driver:
             exit_stack.pop_all()  # it stays open as long as the program runs
         assert process.stdin is not None
         assert process.stdout is not None
-        return cls(process.stdout, process.stdin, process, error_output)
+        guard = ProcessGuard(process.pid)  # nothing else would end a program that hangs
+        return cls(process.stdout, process.stdin, process, error_output, guard)
 
     async def ask(self, verb: str, **arguments: Any) -> Answer:
         """Send one command and wait for its answer.
@@ -203,6 +207,8 @@ class Driver:
             with contextlib.suppress(ConnectionError):
                 await self._command_stream.wait_closed()
             return
+        if self._guard is not None:
+            self._guard.dismiss()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         # asyncio waits until the pipes are closed, too, and a child that left the driver's session

@@ -203,6 +203,27 @@ async def test_what_a_driver_has_started_ends_with_it() -> None:
     await until(lambda: _has_ended(child_id), "the child has ended")
 
 
+async def test_a_driver_that_hangs_ends_with_an_exam_that_is_killed() -> None:
+    hanging_driver = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
+    exam = (
+        "import asyncio, sys\n"
+        "from txnsim_lab.exam._driver import Driver\n"
+        "async def begin():\n"
+        "    driver = await Driver.start(sys.argv[1])\n"
+        "    print((await driver._answer_stream.readline()).decode(), end='', flush=True)\n"
+        "    await asyncio.Event().wait()\n"
+        "asyncio.run(begin())"
+    )
+    command = f"{sys.executable} -c {shlex.quote(hanging_driver)}"
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", exam, command, stdout=pipe)
+    assert process.stdout is not None
+    driver_id = int(await process.stdout.readline())
+    process.kill()
+    await process.wait()
+    await until(lambda: _has_ended(driver_id), "the driver has ended")
+
+
 def _has_ended(process_id: int) -> bool:
     """Whether a process has ended, even if its parent has not waited for it yet."""
     with contextlib.suppress(OSError):
