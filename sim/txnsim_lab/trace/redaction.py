@@ -5,7 +5,7 @@ nothing without them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +13,8 @@ import msgspec
 from txnsim.trace.trace_file import Recording
 
 OMISSION_TEXT: Final = "(left out)"
+START_CHARACTERS: Final = 64
+"""Values are told apart by so many characters. More of them would be compared at each place."""
 _RECORD_FIELDS: Final = frozenset({"key", "value", "keys", "values", "record", "records"})
 _SENTENCE_FIELDS: Final = frozenset({"text", "found", "expected", "subject"})
 """Fields with sentences, which may quote values."""
@@ -28,9 +30,9 @@ def redact_run(recording: Recording) -> Recording:
         for record_text in _record_texts(event.d)
         if record_text
     }
-    longest_first = tuple(sorted(record_texts, key=len, reverse=True))
+    quotations = _Quotations(record_texts)
     events = (
-        msgspec.structs.replace(event, d=_redact_payload(event.d, longest_first))
+        msgspec.structs.replace(event, d=_redact_payload(event.d, quotations))
         for event in recording.events
     )
     return msgspec.structs.replace(recording, events=tuple(events))
@@ -60,25 +62,66 @@ def _strings_in(record_value: object) -> Iterator[str]:
             yield from _strings_in(inner_value)
 
 
-def _redact_payload(payload: object, record_texts: tuple[str, ...]) -> object:
+class _Quotations:
+    """Finds keys and values in sentences, in as many steps as a sentence has characters, however
+    many values there are: what stands at a place is looked up in a set, by the lengths that there
+    are.
+    """
+
+    def __init__(self, record_texts: Iterable[str]) -> None:
+        self._size_by_start: dict[str, int] = {}
+        """Beginning of a value, of ``START_CHARACTERS`` at most -> the longest such value."""
+        for record_text in record_texts:
+            start = record_text[:START_CHARACTERS]
+            size_before = self._size_by_start.get(start, 0)
+            self._size_by_start[start] = max(size_before, len(record_text))
+        self._first_characters = {start[0] for start in self._size_by_start}
+        lengths = {len(start) for start in self._size_by_start}
+        self._longest_first = tuple(sorted(lengths, reverse=True))
+
+    def hide_in(self, sentence: str) -> str:
+        """The sentence without values. What begins like a long value is hidden as far as such a
+        value goes.
+        """
+        shown_parts: list[str] = []
+        hidden_until = 0
+        for position in range(len(sentence)):
+            size = self._size_at(sentence, position)
+            if not size:
+                continue
+            if position >= hidden_until:
+                shown_parts += (sentence[hidden_until:position], OMISSION_TEXT)
+            hidden_until = max(hidden_until, position + size)
+        return "".join((*shown_parts, sentence[hidden_until:]))
+
+    def _size_at(self, sentence: str, position: int) -> int:
+        """Size of the longest value at a place of a sentence; 0 if none stands there."""
+        if sentence[position] not in self._first_characters:
+            return 0
+        for length in self._longest_first:
+            size = self._size_by_start.get(sentence[position : position + length])
+            if size is not None:
+                return size
+        return 0
+
+
+def _redact_payload(payload: object, quotations: _Quotations) -> object:
     if isinstance(payload, Mapping):
         return {
-            field_name: _redact_field(field_name, inner_value, record_texts)
+            field_name: _redact_field(field_name, inner_value, quotations)
             for field_name, inner_value in payload.items()
         }
     if isinstance(payload, list | tuple):
-        return [_redact_payload(inner_value, record_texts) for inner_value in payload]
+        return [_redact_payload(inner_value, quotations) for inner_value in payload]
     return payload
 
 
-def _redact_field(field_name: str, field_value: Any, record_texts: tuple[str, ...]) -> object:
+def _redact_field(field_name: str, field_value: Any, quotations: _Quotations) -> object:
     if field_name in _RECORD_FIELDS:
         return _hide_values(field_value)
     if field_name in _SENTENCE_FIELDS and isinstance(field_value, str):
-        for record_text in record_texts:
-            field_value = field_value.replace(record_text, OMISSION_TEXT)
-        return field_value
-    return _redact_payload(field_value, record_texts)
+        return quotations.hide_in(field_value)
+    return _redact_payload(field_value, quotations)
 
 
 def _hide_values(record_value: object) -> object:
