@@ -12,8 +12,11 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
+from tests.support.small_trace import small
 from tests.support.traces import recording_of_run
+from txnsim.errors import ConfigError
 from txnsim.runtime.trace import TraceLevel
+from txnsim_lab.trace.convert import shiviz
 from txnsim_lab.trace.convert.shiviz import PARSER, convert
 
 RUNS = (("z01", "V-"), ("z16", "V+"), ("z23", "V-"))
@@ -113,3 +116,18 @@ def test_what_shiviz_refuses_is_refused_here() -> None:
     ):
         with pytest.raises(ValueError, match=expected_reason):
             as_shiviz_reads("".join(broken_log))
+
+
+def test_clocks_that_grow_with_all_nodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = tuple(f"client/{number}" for number in range(200))
+    chain = [
+        (node, "note", (number - 1,) if number else (), "", {"text": "x"})
+        for number, node in enumerate(nodes)
+    ]
+    recording = small(nodes, *chain)
+    whole_text = convert(recording)
+    monkeypatch.setattr(shiviz, "TEXT_BYTES_MAX", len(whole_text))
+    assert convert(recording) == whole_text
+    monkeypatch.setattr(shiviz, "TEXT_BYTES_MAX", len(whole_text) - 1)
+    with pytest.raises(ConfigError, match="of 200 nodes and 200 events takes more than"):
+        convert(recording)
