@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError, CorruptLogRecordError
+from txnsim.files import problem_of
 from txnsim.storage import checkpoints, names
 from txnsim.storage.log_file import read_log_file
 from txnsim.storage.metadata_files import MetaProperties, decode_partition_metadata
@@ -228,7 +229,7 @@ def _listing_error(path: Path) -> str:
     try:
         next(path.iterdir(), None)
     except OSError as error:
-        return error.strerror or str(error)
+        return problem_of(error)
     return "it is no folder"
 
 
