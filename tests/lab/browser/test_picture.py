@@ -277,7 +277,7 @@ def test_the_first_screen_plays_until_somebody_looks_closely(
     still.wait_for_selector(".step-of:has-text('Step 6 of 6')")  # what it comes to
     assert still.locator(".drawn .batch.hanging").count() == 1
     still.wait_for_timeout(3_000)
-    assert still.inner_text(".step-of") == "Step 6 of 6"
+    assert still.inner_text(".step-of") == "Example, step 6 of 6"
     still.click("#playing")
     still.mouse.move(0, 0)
     still.evaluate("document.activeElement.blur()")

@@ -159,7 +159,7 @@ function Inspector() {
   const [earlierCause] = (causeChain.at(-1) ?? event).p; // a cause that is no longer kept, or too far back to follow
   const orderingVerdict = explanation.value?.verdict;
   const focusedPartition = isOnStage ? focusedPartitionOf(judgedMoment.value.clusterState, orderingVerdict) : null;
-  return html`<aside aria-label="Event" class=${isSheetUp.value ? "up" : ""}><button id="sheet" aria-expanded=${isSheetUp.value} onClick=${() => (isSheetUp.value = !isSheetUp.value)}>${focusedPartition ? "Partitions, why, and this event" : "This event"}</button>
+  return html`<aside aria-label="Event" class=${isSheetUp.value ? "up" : ""}><button id="sheet" aria-expanded=${isSheetUp.value} onClick=${() => (isSheetUp.value = !isSheetUp.value)}>${focusedPartition ? "Partitions and reasons" : "This event"}</button>
     ${isOnStage && html`<${PartitionTable} partitions=${orderingVerdict?.partitions ?? []} deletedNames=${explanation.value?.words?.deleted_partitions} shownName=${focusedPartition} />`}
     ${focusedPartition && html`<${Why} tp=${focusedPartition} />`}
     ${!isOnStage && html`<${EventTitle} event=${event} />`}
@@ -200,7 +200,7 @@ function Scrubber() {
       })}</span>
     ${(!stepCount || isDetailed.value) && html`<span class="where">${positionText}</span>`}
     ${eventRate.value > 0 && html`<span id="rate" class="where">${eventRate.value.toLocaleString("en")} events/s</span>`}
-    ${traceOrigin.value.kind === "live" && cursorIndex.value === null && html`<button id="pause" onClick=${() => goToEvent(shownIndex.value)} title="Stay at this event; more go on coming">Stay here</button>`}
+    ${traceOrigin.value.kind === "live" && cursorIndex.value === null && html`<button id="pause" onClick=${() => goToEvent(shownIndex.value)} title="Stay at this event; more go on coming">Pause here</button>`}
     <button id="live" aria-pressed=${cursorIndex.value === null} onClick=${goToNewest} title="Stay at the newest event">Now</button></footer>`;
 }
 

@@ -30,7 +30,7 @@ const BOX_WIDTH = 140, BOX_HEIGHT = 36;
 export function Coordinator() {
   const { clusterState } = shownState.value;
   const transactionalIds = Object.keys(clusterState.transactions).sort();
-  if (!transactionalIds.length) return html`<${NothingYet} title="No transactional id yet">A producer gets one with its first request, InitProducerId. Then the states of its transactions are drawn here, with what caused the last change.<//>`;
+  if (!transactionalIds.length) return html`<${NothingYet} title="No transactional id yet">An application chooses it (transactional.id), and its first request, InitProducerId, makes it known to a coordinator. Then the states of its transactions are drawn here, with what caused the last change.<//>`;
   const shownId = transactionalIds.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : transactionalIds[0];
   const coordinatorEntry = clusterState.transactions[shownId];
   const moveIndices = stateMovesOf(shownId);

@@ -107,8 +107,8 @@ export function Faults() {
   const releaseRule = (id) => (isLive ? postJson(`/faults/${encodeURIComponent(id)}/release`) : sendInput({ release: id }));
   const disarmRule = (id) => (isLive ? askServer(`/faults/${encodeURIComponent(id)}`, { method: "DELETE" }) : sendInput({ disarm: id }));
   return html`
-    ${armedRules.length === 0 ? html`<h2>No fault rule is in force</h2><p class="hint">Every message goes its way.</p>` : html`<table class="wide"><caption>Fault rules in force</caption><thead><tr><th>rule</th><th>point</th><th>action</th>
-      <th>matched</th><th>struck</th><th>held</th><th>do</th></tr></thead><tbody>
+    ${armedRules.length === 0 ? html`<h2>No fault rule is in force</h2><p class="hint">Every message passes unhindered.</p>` : html`<table class="wide"><caption>Fault rules in force</caption><thead><tr><th>rule</th><th>point</th><th>action</th>
+      <th>matched</th><th>struck</th><th>held</th><th>actions</th></tr></thead><tbody>
       ${armedRules.map(([id, armedRule]) => html`<tr><td>${id}</td><td>${armedRule.point}</td><td>${armedRule.action}</td><td>${armedRule.matched}</td><td>${armedRule.struck}</td>
         <td>${armedRule.held ? html`<b>${armedRule.held} held</b>` : 0}</td><td>${canChangeCluster.value && html`
           <button onClick=${() => changeCluster(() => releaseRule(id), `What ${id} held goes on.`)}>Release<span class="sr"> ${id}</span></button>

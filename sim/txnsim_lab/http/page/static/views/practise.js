@@ -51,7 +51,7 @@ export function PractiseButton({ isAgain = false, children }) {
       if (outcome === null && isHangAwaited.value) goToNewest(); // it has failed, and that is said
     });
     if (eventCount.value) goToEvent((waitingIndex.value = shownIndex.value));
-  }}>${isBusy ? "One is being made …" : isAgain ? "Make another one hang" : children}</button>`;
+  }}>${isBusy ? "A transaction is being made to hang …" : isAgain ? "Make another one hang" : children}</button>`;
 }
 
 /** What a view has while there is nothing to show: what will stand there, and a way to it. */

@@ -83,7 +83,7 @@ function Details({ shownMoment, orderingVerdict }) {
     <section class="believes" id="application"><h2>The application knows</h2>
       ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${ApplicationBelief} key=${id} id=${id} application=${explanationWords?.applications[id]} />`)}</section>
     <section class="believes"><h2>The coordinator believes</h2>
-      ${transactionalIds.length === 0 && html`<p class="hint">${showsHangingOnly.value ? noHangText(shownMoment) : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
+      ${transactionalIds.length === 0 && html`<p class="hint">${showsHangingOnly.value ? noHangText(shownMoment) : "No transactional id yet: a coordinator knows one from its first InitProducerId on."}</p>`}
       ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${CoordinatorBelief} key=${id} idBelief=${coordinatorBeliefOf(clusterState, id, index)} sentence=${explanationWords?.coordinators[id]} isShort=${id !== chosenTransactionalId.value && !judgedIds(orderingVerdict).includes(id) && judgedIds(orderingVerdict).includes(transactionalIds[0])} />`)}
       <${MoreNames} names=${transactionalIds} label="Transactional id" id="stage-txn" choice=${chosenTransactionalId} /></section>
     <${RecentMessages} shownMoment=${shownMoment} />
@@ -242,7 +242,7 @@ function FirstScreen() {
     <p class="begin"><${PractiseButton}>Watch it happen (60 s)<//></p>
     <div class="plays" tabindex="0" role="group" aria-label="How it happens" onMouseEnter=${pause} onMouseLeave=${resume} onFocusIn=${pause} onFocusOut=${resume} onKeyDown=${goByArrow}>
       <${Picture} picture=${picture} label="How a transaction hangs" isStill=${true} />
-      <p class="player"><button onClick=${goBy(-1)}>◀<span class="sr"> step before</span></button> <button id="playing" onClick=${() => stop(!isStopped)}>${isStopped ? "▶ play" : "❚❚ pause"}</button> <button onClick=${goBy(1)}>▶<span class="sr"> next step</span></button> <span class="step-of">Step ${step + 1} of ${HANG_STORY.length}</span></p>
+      <p class="player"><button onClick=${goBy(-1)}>◀<span class="sr"> step before</span></button> <button id="playing" onClick=${() => stop(!isStopped)}>${isStopped ? "▶ play" : "❚❚ pause"}</button> <button onClick=${goBy(1)}>▶<span class="sr"> next step</span></button> <span class="step-of">Example, step ${step + 1} of ${HANG_STORY.length}</span></p>
       <p class="says">${sentence}</p></div>
     <div class="ways"><${FirstLesson} />
       <button id="all-stories" onClick=${() => chooseView("zoo")}>All lessons and stories</button>

@@ -55,12 +55,12 @@ export function VerdictBar() {
   const presentVerdict = traceOrigin.value.kind === "live" && eventCount.value === 0 ? presentAnswer.value : null;
   const verdict = serverExplanation?.verdict ?? presentVerdict;
   if (traceOrigin.value.kind === "site") return null;
-  if (askedFact.value) return html`<section id="verdict" class="verdict asked"><h2>First the question: what do you think?</h2><p>What the cluster comes to is shown when it is answered.</p></section>`;
+  if (askedFact.value) return html`<section id="verdict" class="verdict asked"><h2>First the question: what do you think?</h2><p>The verdict comes with your answer.</p></section>`;
   const judgedPosition = serverExplanation ? position : presentVerdict?.position ?? undefined;
   if (!verdict) return html`<section id="verdict" class="verdict reading" role="status" aria-busy="true"><h2>${error || READING_TEXT}</h2><p class="standing"><${Age} position=${judgedPosition} /></p></section>`;
   const gravestPartition = verdict.partitions.find((partition) => partition.headline === verdict.headline);
   return html`<section id="verdict" class=${`verdict ${verdict.state}`} role="status" data-verdict=${verdict.state} data-event=${judgedPosition} data-lag=${lagOf(judgedPosition) ?? undefined}>
-    <h2><span aria-hidden="true">${STATE_SIGNS[verdict.state]}</span> ${verdict.headline}</h2>
+    <h2 key=${verdict.headline}><span aria-hidden="true">${STATE_SIGNS[verdict.state]}</span> ${verdict.headline}</h2>
     <p class="standing">${gravestPartition && html`${gravestPartition.summary && html`<span class="summary">${gravestPartition.summary}</span>`}${gravestPartition.ends && !(isLearnersTask.value && gravestPartition.ends.command) && html`<span>${gravestPartition.ends.sentence}</span>`}`}<${Age} position=${judgedPosition} /></p>
     ${gravestPartition && serverExplanation && !isLearnersTask.value && html`<${EndButton} partition=${gravestPartition} />`}</section>`;
 }

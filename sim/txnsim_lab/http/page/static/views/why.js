@@ -21,7 +21,7 @@ export function Why({ tp }) {
     ${judgement && html`
       <p class=${isStale ? "" : `cause ${judgement.verdict.state}${judgement.cause === "nothing" ? " plain" : ""}`}><b>${isStale ? READING_TEXT : judgement.cause === "nothing" ? judgement.verdict.headline : judgement.cause}</b></p>
       <dl class="facts">${factsOf(judgement.verdict).map(([label, value, word]) => html`<dt>${word ? html`<${Term} word=${word}>${label}<//>` : label}</dt><dd>${value}</dd>`)}</dl>
-      <${Disclosure} id="why-more" label=${isStale ? "As of another event" : judgement.repair && !isLearnersTask.value ? "In sentences, as a command, and the evidence" : "In sentences, and the evidence"}>
+      <${Disclosure} id="why-more" label=${isStale ? "As of another event" : judgement.repair && !isLearnersTask.value ? "Explanation, command and evidence" : "Explanation and evidence"}>
       ${judgement.reasons.map((sentence) => html`<p>${sentence}</p>`)}
       ${judgement.verdict.advice && !(isLearnersTask.value && judgement.repair) && html`<p>${judgement.verdict.advice}</p>`}
       ${judgement.repair && !isLearnersTask.value && !isStale && html`<p><code>${judgement.repair}</code></p>`}
