@@ -142,9 +142,11 @@ class ProducePath(msgspec.Struct, kw_only=True, eq=False):
                         partitions=tuple(map(_partition_of, unverified_batches)),
                         operation=command.operation,
                     )
-                    error_by_partition = await self._ask_again(
-                        command, ask_coordinator, await ask_coordinator()
-                    )
+                    error_by_partition = await ask_coordinator()
+                    if ErrorCode.concurrent_transactions in error_by_partition.values():
+                        error_by_partition = await self._ask_again(
+                            command, ask_coordinator, error_by_partition
+                        )
                     for partition, error in error_by_partition.items():
                         outcome_by_partition[partition] = _unverified_outcome(
                             error, command.operation, self.rules

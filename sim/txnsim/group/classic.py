@@ -223,6 +223,10 @@ class ClassicProtocol:
         )
         _update_member(group, new_member, command, waiter, effects)
         match group.state:
+            case _State.STABLE if not group.has_common_protocol:
+                # It names a protocol twice, and a real broker trips over that.
+                group.await_join(new_member, None)
+                refuse_join(effects, waiter, ErrorCode.unknown_server_error, NO_MEMBER)
             case _State.STABLE if group.select_protocol() == group.protocol:
                 effects.append(
                     RecordsToAppend(

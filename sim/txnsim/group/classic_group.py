@@ -354,6 +354,11 @@ class ClassicGroup:
             for protocol_name in protocol_names
         )
 
+    @property
+    def has_common_protocol(self) -> bool:
+        """Whether all members support a protocol. A member that names one twice counts twice."""
+        return bool(self._common_protocols())
+
     def select_protocol(self) -> str:
         """The protocol that most members prefer among those that all support; of equals the first
         in the list.
@@ -395,7 +400,7 @@ class ClassicGroup:
         named its protocol twice, and a real broker trips over that.
         """
         self.generation += 1
-        if self.members and not self._common_protocols():
+        if self.members and not self.has_common_protocol:
             return
         self.protocol = self.select_protocol() if self.members else None
         self._subscribed_topics = self._computed_subscription()

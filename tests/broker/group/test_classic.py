@@ -614,6 +614,19 @@ def test_a_static_member_with_other_protocols_starts_a_rebalance() -> None:
     assert driver.group.protocol == "sticky"
 
 
+def test_a_static_member_that_comes_back_and_names_its_protocol_twice_fails() -> None:
+    driver = ClassicDriver()
+    waiter = driver.join(instance_id="i", protocols=STICKY_PROTOCOL)
+    driver.fire(TimerKind.JOIN)
+    member = driver.join_reply(waiter).member_id
+    driver.sync(member, instance_id="i", assignments={})
+    driver.write()
+    failed_waiter = driver.join(instance_id="i", protocols=(*STICKY_PROTOCOL, *STICKY_PROTOCOL))
+    assert driver.join_reply(failed_waiter).error is E.unknown_server_error
+    assert driver.group.state_name == S.STABLE.value
+    assert driver.group.awaiting_join_count == 0
+
+
 def test_a_static_member_replaced_while_others_wait() -> None:
     driver = ClassicDriver()
     waiters = [driver.join(), driver.join(instance_id="i")]

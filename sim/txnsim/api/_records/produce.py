@@ -85,8 +85,7 @@ async def handle(
     # Of a partition that is named twice the last batch counts, as in Kafka's map.
     partitions_to_append: dict[TopicPartition, ProducePartition] = {}
     topic_keys: dict[TopicPartition, Any] = {}
-    has_transactional = False
-    ends_request = False
+    has_transactional = ends_request = False
     for topic in message.topic_data:
         topic_key, topic_name = _topic_key_and_name(request, topic)
         for partition_data in topic.partition_data:
@@ -95,8 +94,7 @@ async def handle(
             partition_or_error = _read_partition(request, topic_name, partition_data)
             if isinstance(partition_or_error, ProduceOutcome):
                 topic_outcomes.append((topic_key, partition_data.index, partition_or_error))
-                if partition_or_error.error is ErrorCode.unknown_server_error:
-                    ends_request = True
+                ends_request |= partition_or_error.error is ErrorCode.unknown_server_error
             else:
                 partitions_to_append[partition_or_error.topic_partition] = partition_or_error
                 topic_keys[partition_or_error.topic_partition] = topic_key
@@ -108,8 +106,7 @@ async def handle(
         has_transactional or (topic_outcomes and carries_transactions(message))
     ):
         return refuse(request, ErrorCode.transactional_id_authorization_failed)
-    if ends_request:
-        # An exception that ends the request (ReplicaManager.handleProduceAppend)
+    if ends_request:  # by an exception (ReplicaManager.handleProduceAppend)
         return refuse(request, ErrorCode.unknown_server_error)
     if partitions_to_append:
         outcome_by_partition = await request.broker.producing.produce(
