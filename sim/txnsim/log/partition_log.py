@@ -545,8 +545,6 @@ class PartitionLog:
         youngest record.
         """
         segments, config = self.local.segments, self.config
-        if len(segments) == 1 and not len(segments.active):
-            return 0
 
         def is_below_log_start(segment: Segment) -> bool:
             return 0 <= segments.higher_base_offset(segment, -1) <= self.log_start_offset

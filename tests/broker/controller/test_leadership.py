@@ -427,6 +427,12 @@ def test_without_elr_the_last_in_sync_replica_stays_in_the_isr() -> None:
     assert leadership_rows(without_broker(image, B1, DEFAULTS), "one") == [(-1, (1,), ())]
 
 
+def test_a_cluster_that_has_never_finalized_elr_keeps_none() -> None:
+    image = cluster()
+    assert ELIGIBLE_LEADER_REPLICAS not in image.features
+    assert not has_elr(image)
+
+
 def test_a_crashed_broker_is_not_eligible_any_more() -> None:
     image_without_both = without_broker(
         without_broker(leadership_image(), B1, DEFAULTS), B2, DEFAULTS
@@ -751,6 +757,17 @@ def test_a_session_ends_without_a_heartbeat_and_goes_on_with_one() -> None:
     assert broker_sessions.next_deadline_ms() == 14_000
     broker_sessions.fence(B2)
     assert broker_sessions.next_deadline_ms() is None
+
+
+def test_a_broker_whose_session_ends_on_its_way_out_is_fenced() -> None:
+    broker_sessions = sessions(LEAVING, UNFENCED)
+    assert broker_sessions.state(B1) is LEAVING
+    broker_sessions.fence(B1)
+    assert broker_sessions.state(B1) is FENCED
+    state_after = broker_sessions.next_state(
+        heartbeat_command(wants_shutdown=True), registration_offset=1, is_leader=lambda: False
+    )
+    assert state_after is GONE, "the others need not know first"
 
 
 def test_where_no_broker_could_be_heard_open_sessions_begin_anew() -> None:

@@ -115,8 +115,9 @@ def test_who_reads_an_older_segment_has_enough_to_read() -> None:
 
 
 def test_nothing_goes_from_an_empty_log() -> None:
-    log_driver = driver()
-    assert log_driver.log.delete_old_segments(NOW) == 0
+    log_driver = driver(config=LogConfig(rules=LATEST_RULES, retention_ms=0, retention_bytes=0))
+    assert log_driver.log.delete_old_segments(NOW + 1) == 0
+    assert bases(log_driver) == [0]
 
 
 def test_segments_below_the_log_start_go_whatever_the_policy() -> None:
@@ -153,6 +154,17 @@ def test_where_all_is_too_old_an_empty_segment_remains() -> None:
     assert log_driver.append(plain()) == 0
     assert log.latest_offset(UNCOMMITTED) == 4
     log.check_invariants()
+
+
+def test_old_segments_go_also_while_the_active_one_is_empty() -> None:
+    log_driver = driver(
+        NOW, NOW, config=LogConfig(rules=LATEST_RULES, roll_bytes=BY_TWO, retention_ms=100)
+    )
+    log_driver.log.roll(NOW)
+    assert bases(log_driver) == [0, 2]
+    assert log_driver.log.delete_old_segments(NOW + 101) == 1
+    assert (bases(log_driver), log_driver.log.log_start_offset) == ([2], 2)
+    log_driver.log.check_invariants()
 
 
 def test_records_without_time_are_as_old_as_their_last_write() -> None:

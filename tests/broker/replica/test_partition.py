@@ -141,6 +141,20 @@ def test_a_leader_alone_in_the_isr_does_not_wait() -> None:
     assert partition_bench.log.high_watermark == 1
 
 
+def test_an_append_asks_for_no_time_while_a_follower_in_sync_has_yet_to_fetch_it() -> None:
+    told_times_ms: list[int] = []
+
+    def read_lag_and_now() -> tuple[int, int]:
+        told_times_ms.append(50)
+        return LAG_MS, 50
+
+    for isr, expected_times_ms in (((1, 3), []), ((1,), [50])):
+        partition_bench = PartitionBench(isr=isr)
+        append_client(partition_bench.log, plain(), guard=0, now_ms=NOW)
+        is_moved = partition_bench.partition.note_append(read_lag_and_now)
+        assert (is_moved, told_times_ms) == (bool(expected_times_ms), expected_times_ms)
+
+
 def test_the_high_watermark_rests_while_too_few_are_in_sync() -> None:
     partition_bench = PartitionBench(isr=(1,), min_isr=2)
     assert partition_bench.partition.is_under_min_isr

@@ -137,6 +137,16 @@ def test_reading_the_bytes_gives_the_record(
     )
 
 
+@pytest.mark.parametrize("partition_count", [126, 127, 128])
+def test_partitions_are_read_whole_where_their_number_begins_to_take_two_bytes(
+    partition_count: int,
+) -> None:
+    partitions = frozenset(TopicPartition("foo", partition) for partition in range(partition_count))
+    record = transition(state=TransactionState.ONGOING, partitions=partitions, start_ms=1)
+    value = encode_value(record, finalized_version=TV_1, release_rules=LATEST_RULES)
+    assert decode_record(encode_key(TID), value, release_rules=LATEST_RULES) == record
+
+
 def test_long_names_and_lists_take_longer_varints() -> None:
     topic = "long" * 50
     partitions = frozenset(TopicPartition(topic, partition) for partition in range(300))
@@ -341,6 +351,14 @@ def test_unknown_tags_are_skipped_and_unknown_protocols_are_corruption() -> None
         decode_record(
             encode_key(TID), plain_value[:34] + b"\x01\x02\x02\x00\x09", release_rules=LATEST_RULES
         )
+
+
+def test_unknown_tags_of_a_topic_are_skipped() -> None:
+    plain_value = encode_value(ONE_TOPIC, finalized_version=TV_1, release_rules=LATEST_RULES)
+    tags_offset = plain_value.index(b"\x04foo") + 9
+    assert plain_value[tags_offset] == 0
+    tagged_value = plain_value[:tags_offset] + b"\x01\x05\x01\x09" + plain_value[tags_offset + 1 :]
+    assert decode_record(encode_key(TID), tagged_value, release_rules=LATEST_RULES) == ONE_TOPIC
 
 
 @pytest.mark.parametrize("record_value", [EMPTY_V0, EMPTY_V1, OVERFLOW_V1])

@@ -421,6 +421,21 @@ def test_a_classic_group_is_upgraded_where_the_policy_allows_it(
     run_groups(main, group_consumer_migration_policy=policy)
 
 
+@within(run_groups)
+async def test_an_upgrade_that_the_log_refused_for_a_while_is_tried_again(
+    group_bench: GroupBench,
+) -> None:
+    join_reply = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
+    assignments = {join_reply.member_id: write_assignment(0, {"orders": [0, 1, 2]})}
+    await group_bench.sync(join_reply.member_id, join_reply.generation, assignments=assignments)
+    group_bench.log.refusal = E.not_enough_replicas
+    assert (await group_bench.consume("a")).error is E.coordinator_not_available
+    assert isinstance(group_bench.group(), ClassicGroup)
+    group_bench.log.refusal = None
+    assert not isinstance(await group_bench.consume("a"), Rejection)
+    assert isinstance(group_bench.group(), ConsumerGroup)
+
+
 @pytest.mark.parametrize(
     ("policy", "can_join", "is_downgraded"),
     [

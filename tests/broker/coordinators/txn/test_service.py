@@ -819,6 +819,24 @@ async def test_everything_that_happens_is_in_the_trace() -> None:
         assert event_kind in kinds
 
 
+async def test_the_trace_tells_the_decision_on_each_request_of_a_transaction() -> None:
+    coordinator_bench = CoordinatorBench(is_traced=True)
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0)
+    await coordinator_bench.end(session)
+    decided_commands = [
+        event.d["command"]  # type: ignore[index]
+        for event in coordinator_bench.tracer.events()
+        if event.k == "txn.decide"
+    ]
+    # InitProducerId is decided once more with a new producer id.
+    assert list(dict.fromkeys(decided_commands)) == [
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "EndTxn",
+    ]
+
+
 async def test_the_trace_tells_nothing_of_a_partition_that_was_not_loaded() -> None:
     coordinator_bench = CoordinatorBench(is_traced=True)
     coordinator_bench.service.unload(HOME, 1)
