@@ -305,7 +305,7 @@ class ProducePath(msgspec.Struct, kw_only=True, eq=False):
         """
         appends: Appends = []
         element_cost = 1
-        if self.appends.gate.fault_points.is_armed:
+        if len(command.partitions) > 1 and self.appends.gate.fault_points.is_armed:
             # A crossing may ask very many rules: the clock is looked at after each.
             element_cost = LOOK_ELEMENTS
             pace = pace or Pace(self.tasks.turns, self.clock.stopwatch_ns)
