@@ -141,7 +141,8 @@ def test_reading_the_bytes_gives_the_record(
 def test_partitions_are_read_whole_where_their_number_begins_to_take_two_bytes(
     partition_count: int,
 ) -> None:
-    partitions = frozenset(TopicPartition("foo", partition) for partition in range(partition_count))
+    # The last byte of each is 0, as if an empty list of tags began there.
+    partitions = frozenset(TopicPartition("foo", 256 * index) for index in range(partition_count))
     record = transition(state=TransactionState.ONGOING, partitions=partitions, start_ms=1)
     value = encode_value(record, finalized_version=TV_1, release_rules=LATEST_RULES)
     assert decode_record(encode_key(TID), value, release_rules=LATEST_RULES) == record
