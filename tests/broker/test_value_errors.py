@@ -1,4 +1,4 @@
-"""What wrong values are told, and that a large refused value takes no more steps than its mistakes.
+"""The mistakes of a refused value; a large one takes no more steps than it has mistakes.
 
 What mistakes of fault rules say is in ``faults/test_plan.py``.
 """

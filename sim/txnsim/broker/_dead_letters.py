@@ -41,7 +41,7 @@ from txnsim.runtime.tasks import Pending
 from txnsim.settings import Settings
 from txnsim.share.commands import DeadLetter
 from txnsim.types import BrokerId, TopicPartition
-from txnsim.wire.batch_header import BatchHeader, pack_batch, read_batch_header
+from txnsim.wire.batch_header import BatchHeader, pack_batch, pack_new_batch, read_batch_header
 from txnsim.wire.records import Record, encode_record, iter_records
 
 ATTEMPTS: Final = 5
@@ -226,20 +226,7 @@ class DeadLetters:
         self, group_id: str, partition_index: int, encoded_letters: list[bytes]
     ) -> bool:
         """Whether the batch was written; retries errors that may pass."""
-        now_ms = self._clock.now_ms()
-        batch = pack_batch(
-            encoded_letters,
-            base_offset=0,
-            leader_epoch=-1,
-            attributes=0,
-            last_offset_delta=len(encoded_letters) - 1,
-            base_timestamp_ms=now_ms,
-            max_timestamp_ms=now_ms,
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=-1,
-            records_count=len(encoded_letters),
-        )
+        batch = pack_new_batch(encoded_letters, timestamp_ms=self._clock.now_ms())
         attempt_count = 0
         while self.can_send(group_id):
             error = await self._send_letters(group_id, partition_index, batch)

@@ -221,7 +221,7 @@ def _passed_by(path: Path, high_watermarks: Mapping[TopicPartition, int]) -> Ite
                 yield f"{folder_path}: {_listing_error(folder_path)}; passed by"
     for partition in sorted(absent_partitions):
         checkpoint_path = path / names.FileName.HIGH_WATERMARKS
-        yield f"{checkpoint_path}: it names {partition} with records, whose folder is not here"
+        yield f"{checkpoint_path}: it names {partition} with records, but its folder is not here"
 
 
 def _listing_error(path: Path) -> str:

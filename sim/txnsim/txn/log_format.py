@@ -29,7 +29,7 @@ from txnsim.types import (
     TransactionalId,
     TransactionVersion,
 )
-from txnsim.wire.batch_header import pack_batch, pack_plain_batch
+from txnsim.wire.batch_header import pack_plain_batch
 from txnsim.wire.records import FilledBatches, Record, build_batch
 from txnsim.wire.records import encode_record as framed_record
 from txnsim.wire.varint import read_uvarint, uvarint
@@ -134,7 +134,7 @@ def tombstone_batches(
     tombstones: Iterable[Tombstone], *, batch_bytes_max: int, release_rules: Rules
 ) -> Generator[int, None, list[TombstoneBatch]]:
     """Split tombstones into batches of at most ``batch_bytes_max``, the limit of the topic, in
-    slices. Releases before KAFKA-13099 write one batch, whatever its size.
+    slices. Releases before KAFKA-13099 write one batch of any size.
 
     Yields:
         How many tombstones were encoded.
@@ -150,23 +150,6 @@ def tombstone_batches(
             batches.append(full_batch)
         yield 1
     return [*batches, filled_batches.last] if filled_batches.last[0] else batches
-
-
-def pack_tombstones(encoded_records: Sequence[bytes], *, now_ms: int) -> bytes:
-    """Pack the records of a ``TombstoneBatch`` as ``encode_batch`` does."""
-    return pack_batch(
-        encoded_records,
-        base_offset=0,
-        leader_epoch=-1,
-        attributes=0,
-        last_offset_delta=len(encoded_records) - 1,
-        base_timestamp_ms=now_ms,
-        max_timestamp_ms=now_ms,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        records_count=len(encoded_records),
-    )
 
 
 def _tombstone_record(tombstone: Tombstone, offset_delta: int) -> bytes:

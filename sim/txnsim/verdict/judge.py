@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -35,8 +35,7 @@ from txnsim.verdict.reader_standing import (
     blocking_txn_of,
     cause_of_standing,
 )
-
-T = TypeVar("T")
+from txnsim.wire.codec import run_to_end
 
 
 class VerdictState(StrEnum):
@@ -208,7 +207,7 @@ def judge_cluster(facts: ClusterFacts, *, program: ShellText = PROGRAM) -> Verdi
         facts: What is known of it.
         program: How ``txnsim txns`` is called for it, for commands in sentences.
     """
-    return _run_to_end(judging_steps(facts, program=program))
+    return run_to_end(judging_steps(facts, program=program))
 
 
 def judging_steps(
@@ -252,16 +251,7 @@ def judging_steps(
 def judge_partition(
     partition: PartitionFacts, facts: ClusterFacts, *, program: ShellText = PROGRAM
 ) -> PartitionVerdict:
-    return _run_to_end(_ClusterView(facts, program).judge_partition_in_steps(partition))
-
-
-def _run_to_end(steps: Generator[int, None, T]) -> T:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+    return run_to_end(_ClusterView(facts, program).judge_partition_in_steps(partition))
 
 
 def untold_verdict(partition: PartitionFacts, sentences: Sequence[str]) -> PartitionVerdict:

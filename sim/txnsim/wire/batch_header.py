@@ -243,6 +243,23 @@ def pack_plain_batch(payload: bytes, *, timestamp_ms: int) -> bytes:
     )
 
 
+def pack_new_batch(encoded_records: Sequence[bytes], *, timestamp_ms: int) -> bytes:
+    """A batch of encoded records of one time, as ``pack_plain_batch`` is one of a single record."""
+    return pack_batch(
+        encoded_records,
+        base_offset=0,
+        leader_epoch=-1,
+        attributes=0,
+        last_offset_delta=len(encoded_records) - 1,
+        base_timestamp_ms=timestamp_ms,
+        max_timestamp_ms=timestamp_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=len(encoded_records),
+    )
+
+
 def pack_batch(
     payload: bytes | Sequence[bytes],
     *,

@@ -14,7 +14,7 @@ from txnsim.trace.trace_file import Recording
 
 OMISSION_TEXT: Final = "(left out)"
 START_CHARACTERS: Final = 64
-"""Values are told apart by so many characters. More of them would be compared at each place."""
+"""Only so many first characters of a value are compared: each place of a sentence is looked at."""
 _RECORD_FIELDS: Final = frozenset({"key", "value", "keys", "values", "record", "records"})
 _SENTENCE_FIELDS: Final = frozenset({"text", "found", "expected", "subject"})
 """Fields with sentences, which may quote values."""

@@ -119,8 +119,8 @@ def test_what_holds_a_replica_by_its_name_and_is_passed_by_is_told(tmp_path: Pat
     assert load(path).left_out == (
         f"{path / 'orders-1'}: Too many levels of symbolic links; passed by",
         f"{leaving_folder}: a broker was deleting it; passed by",
-        f"{path / 'replication-offset-checkpoint'}: it names orders-3 with records, whose folder is"
-        " not here",
+        f"{path / 'replication-offset-checkpoint'}: it names orders-3 with records, but its folder"
+        " is not here",
     )
 
 

@@ -17,7 +17,6 @@ from txnsim.txn.log_format import (
     encode_batch,
     encode_key,
     encode_value,
-    pack_tombstones,
     refuse_record,
     tombstone_batches,
 )
@@ -32,6 +31,7 @@ from txnsim.types import (
     TransactionVersion,
 )
 from txnsim.wire.batch import build_batch, control_batch, iter_batches, read_records
+from txnsim.wire.batch_header import pack_new_batch
 from txnsim.wire.codec import run_to_end
 from txnsim.wire.records import Record
 
@@ -290,7 +290,7 @@ def test_each_tombstone_is_a_step_and_a_batch_has_the_bytes_of_all_at_once() -> 
     for batch, encoded_records in run_to_end(
         tombstone_batches(tombstones, batch_bytes_max=1_000, release_rules=LATEST_RULES)
     ):
-        assert pack_tombstones(encoded_records, now_ms=UPDATE_MS) == encode_batch(
+        assert pack_new_batch(encoded_records, timestamp_ms=UPDATE_MS) == encode_batch(
             batch, finalized_version=TV_2, now_ms=UPDATE_MS, release_rules=LATEST_RULES
         )
 

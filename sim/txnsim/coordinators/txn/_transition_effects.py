@@ -35,7 +35,7 @@ from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
 from txnsim.runtime.tasks import Pending, coroutine_of, ignore_end
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.kip_text import record_to_log
-from txnsim.txn.log_format import TombstoneBatch, encode_batch, pack_tombstones, refuse_record
+from txnsim.txn.log_format import TombstoneBatch, encode_batch, refuse_record
 from txnsim.txn.markers import (
     Debt,
     LeaderOf,
@@ -49,6 +49,7 @@ from txnsim.txn.markers import (
 from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata, TxnRecord, TxnTransition
 from txnsim.txn.transitions import acknowledge_markers, apply, begin, to_complete, withdraw
 from txnsim.types import BrokerId, Decision, TopicPartition, TransactionalId, TransactionVersion
+from txnsim.wire.batch_header import pack_new_batch
 
 _NO_ERROR: Final = ErrorCode.none
 ReplyT = TypeVar("ReplyT")
@@ -206,7 +207,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         """``write`` for tombstones that are encoded already."""
         now_ms = self.clock.now_ms()
         tombstones, encoded_records = batch
-        batch_bytes = pack_tombstones(encoded_records, now_ms=now_ms)
+        batch_bytes = pack_new_batch(encoded_records, timestamp_ms=now_ms)
         return await self._write(owned_partition, batch_bytes, tombstones, timeout_ms, now_ms)
 
     async def _write(

@@ -154,7 +154,7 @@ function Inspector() {
   if (CLUSTERLESS_VIEWS.includes(shownView.value)) return null; // no event is shown there
   if (!event || isStageEmpty()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${hasNoRecording() ? "Nothing is recorded." : isSite ? "Open a story, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a story."}</p></aside>`;
   const isOnStage = shownView.value === "stage" && !isHelpOpen.value && !isShareOpen.value;
-  if (askedFact.value || (!isOnStage && !isEventChosen())) return null; // the first: it would answer the question of a lesson
+  if (askedFact.value || (!isOnStage && !isEventChosen())) return null; // while a lesson asks, the panel would give the answer
   const causeChain = shownCausesOf(event).slice(1);
   const [earlierCause] = (causeChain.at(-1) ?? event).p; // a cause that is no longer kept, or too far back to follow
   const orderingVerdict = explanation.value?.verdict;
